@@ -86,7 +86,13 @@ COLUMNS = {"label": None, "group": None, "categorical": (), "drop": (), "missing
 HF = {"image": None, "size": None, "channels": 3} | COLUMNS
 LABELS = np.arange(6) % 3
 STATS = cu.Stats([30, 20, 10], [1.0, 2.0, 3.0])
-RUNS = {"device": "cpu", "budget": None, "progress": None, "profile": None}  # what every call that trains takes
+RUNS = {
+    "device": "cpu",
+    "budget": None,
+    "progress": None,
+    "profile": None,
+    "force": False,
+}  # what every call that trains takes
 FITS = RUNS | {"checkpoints": None, "every": 1, "done": None, "stats": None, "teachers": None}
 WORKFLOW = RUNS | {"recipe": RECIPE, "store": None, "on": None}
 MEASURES_BY = {"estimator": "single", "members": 1, "score": None}
@@ -207,7 +213,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "fix": lambda: (
         cu.fix,
         {"dataset": dataset(), "candidates": ["naive"], "goal": "mean", "deploy": "one", "trainings": 3.0, "seeds": 1}
-        | {"save": None, "embed_weights": False, "force": False, "label_issues": None} | WORKFLOW,
+        | {"save": None, "embed_weights": False, "label_issues": None} | WORKFLOW,
     ),
     "kwon": lambda: (cu.kwon, {"p": P}),
     "label_noise": lambda: (cu.label_noise, {"probabilities": P, "labels": LABELS, "others": [P[0]]}),
@@ -237,7 +243,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "train": lambda: (
         cu.train,
         {"dataset": dataset(), "method": "naive", "seed": 0, "lr": None, "save": None, "embed_weights": False}
-        | {"force": False} | MEASURES_BY | WORKFLOW,
+        | MEASURES_BY | WORKFLOW,
     ),
     "validation_split": lambda: (cu.validation_split, {"full_train": table(), "per_class": 2, "seed": 0}),
     "write_page": lambda: (cu.write_page, {"audit": audited(), "path": "audit.html", "earlier": None, "force": True}),

@@ -93,6 +93,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
     def call(line: str, *words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["cu", *shlex.split(line), *words])
+        monkeypatch.setattr("class_uncertainty.training.networks.user_code._named", {})  # as a new process
         monkeypatch.setattr(sys.stdout, "reconfigure", lambda **_: None, raising=False)
         monkeypatch.setattr(sys.stderr, "reconfigure", lambda **_: None, raising=False)
         with pytest.raises(SystemExit) as ended:

@@ -1,7 +1,10 @@
 """Whole files or none, and never in the place of something else."""
 
+import html
 import json
 import os
+import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,17 +13,23 @@ import pytest
 from class_uncertainty import io
 from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.io import (
+    BLOCK,
+    MARK,
     BlockCrcs,
+    blank_mark,
     check_ending,
     check_replaceable,
     check_writable,
     checksum,
     file_crcs,
     free_name,
+    near,
     origin,
     read_sealed,
     scratch_array,
     sealed,
+    signed,
+    signed_archive,
     write_together,
     write_whole,
 )
@@ -73,21 +82,75 @@ def test_a_path_without_a_name():
         check_writable(Path("."))
 
 
-@pytest.mark.parametrize("name", ["digits-lt:20", 'csv:a (b) -->\\"<é\n.csv', "x" * 999])
-def test_only_a_file_of_the_same_origin_is_replaced(name, tmp_path):
-    """Whatever the name: HTML and JSON hold it as it is, and it can be read again."""
+NAMES = ["digits-lt:20", 'csv:a (b) -->\\"<é\n.csv', "csv:t.csv?drop=a&label=b", "x" * 999]
+
+
+def page_of(made_from, text=b"<p>"):
+    """A page as a command writes it."""
+    return signed(text + f"<!-- {blank_mark(made_from)} -->".encode(), made_from)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_origin_stands_in_html_and_json_as_it_is(name):
+    made_from = origin(name, "options")
+    assert html.escape(made_from) == made_from
+    assert json.loads(json.dumps(f'"{made_from}"'))[1:-1] == made_from
+    assert MARK.fullmatch(blank_mark(made_from).encode())[1].decode() == made_from
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_a_file_as_the_same_command_wrote_it_is_replaced(name, tmp_path):
     path = tmp_path / "page.html"
     ours, others = origin(name, "options"), origin(name, "other options")
-    assert ours == json.loads(json.dumps(f'"{ours}"'))[1:-1]
     check_replaceable(path, ours)
-    for content in ("", ours, f"<!-- {ours} -->"):
-        path.write_text(content)
+    for content in (b"", page_of(ours), page_of(ours, page_of(others)), page_of(ours, bytes(3 * BLOCK))):
+        path.write_bytes(content)
         check_replaceable(path, ours)
-    for content, part in (("theirs", "exists"), (others, "other data or options"), (ours.upper(), "exists")):
-        path.write_text(content)
-        with pytest.raises(InputError, match=rf"page\.html .*{part}.*--force"):
+    written = page_of(ours)
+    edited = [
+        written + b"\n",
+        written[:-1],
+        b" " + written,
+        written.replace(b"<p>", b"<P>"),
+        written.replace(b">", b">>"),
+    ]
+    blank = f"<p><!-- {blank_mark(ours)} -->".encode()
+    for content in (*edited, blank, ours.encode(), b"theirs", page_of(others), page_of(others, written)):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"page\.html .*--force"):
             check_replaceable(path, ours)
         check_replaceable(path, ours, force=True)
+
+
+def test_an_archive_has_its_mark_behind_it(tmp_path):
+    """It is read as before, and what is added or changed is noticed."""
+    path, made_from = tmp_path / "p.npz", origin("data")
+    np.savez(path, a=np.arange(3), b=np.ones(2))
+    path.write_bytes(signed_archive(path.read_bytes(), made_from))
+    check_replaceable(path, made_from)
+    with np.load(path) as arrays:
+        assert (arrays["a"].tolist(), arrays["b"].tolist()) == ([0, 1, 2], [1, 1])
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("notes.txt", "mine")
+    with pytest.raises(InputError, match="--force"):
+        check_replaceable(path, made_from)
+
+
+@pytest.mark.parametrize("make", ["same", "symlink_to", "hardlink_to", "spelling", "folder to come"])
+def test_what_is_read_is_not_even_replaced_by_force(make, tmp_path):
+    read, path = tmp_path / "data.csv", tmp_path / "out.csv"
+    read.write_text("mine")
+    if make == "same":
+        path = read
+    elif make == "spelling":
+        path = tmp_path / ".." / tmp_path.name / "data.csv"
+    elif make == "folder to come":
+        path = tmp_path / "new" / ".." / "data.csv"
+    else:
+        getattr(path, make)(read)
+    with pytest.raises(InputError, match="read"):
+        check_replaceable(path, origin("data"), force=True, read=[None, "equal", read])
+    check_replaceable(tmp_path / "equal", origin("data"), read=["equal", tmp_path / "missing.csv"])
 
 
 def test_not_even_force_replaces_stores_and_folders(tmp_path):
@@ -99,25 +162,44 @@ def test_not_even_force_replaces_stores_and_folders(tmp_path):
             check_replaceable(tmp_path / name, origin("digits"), force=True)
 
 
-def test_the_origin_of_a_table_is_in_the_file_beside_it(tmp_path):
+def test_a_file_without_a_mark_is_known_by_the_file_beside_it(tmp_path):
     table, beside, ours = tmp_path / "p.csv", tmp_path / "p.json", origin("digits")
-    table.write_text(ours)
-    with pytest.raises(InputError, match=r"p\.csv"):
-        check_replaceable(table, ours, beside=beside)
-    beside.write_text(ours)
+
+    def is_kept():
+        with pytest.raises(InputError, match=r"p\.(csv|json)"):
+            check_replaceable(table, ours, beside=beside)
+
+    table.write_bytes(page_of(ours))
+    is_kept()
+    beside.write_bytes(page_of(ours))
+    is_kept()
+    beside.write_bytes(page_of(ours, checksum(table.read_bytes()).encode()))
     check_replaceable(table, ours, beside=beside)
+    table.write_bytes(b"a,b\n")
+    is_kept()
+    beside.write_bytes(page_of(origin("others"), checksum(b"a,b\n").encode()))
+    is_kept()
 
 
 def test_a_default_name_gives_way(tmp_path):
-    """To a file of the user's, and to other data of the same name; rerun, both find their own."""
+    """To files of the user's, to folders and links, and to other data; rerun, each finds its own."""
     default, a, b = tmp_path / "churn.html", origin("csv:a/churn.csv"), origin("csv:b/churn.csv")
-    assert free_name(default, a) == default
-    default.write_text(a)
-    (other,) = {free_name(default, b)}
-    assert other.name != default.name
-    assert other.match("churn-*.html")
-    other.write_text(b)
-    assert (free_name(default, a), free_name(default, b)) == (default, other)
+
+    def place(made_from):
+        return free_name(default, partial(check_replaceable, made_from=made_from))
+
+    assert place(a) == default
+    default.write_bytes(page_of(a))
+    (tmp_path / "churn-2.html").mkdir()
+    (tmp_path / "churn-3.html").symlink_to("nowhere")
+    other = place(b)
+    assert other.name == "churn-4.html"
+    other.write_bytes(page_of(b))
+    assert (place(a), place(b)) == (default, other)
+    default.write_text("mine")
+    assert place(a).name == "churn-5.html"
+    default = tmp_path / "churn-4.html" / "page.html"
+    assert place(a) == default  # no other name would do
 
 
 def test_a_check_creates_no_folder(tmp_path):
@@ -207,6 +289,13 @@ def test_a_large_array_is_in_a_file_whose_room_is_taken_at_once(tmp_path, monkey
     monkeypatch.setattr(io.tempfile, "TemporaryFile", lambda dir: open("/dev/full", "w+b"))  # noqa: SIM115
     with pytest.raises(MachineFault, match="No space left"):
         scratch_array((2, 3), tmp_path)
+
+
+def test_what_was_given_is_not_suggested(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").symlink_to("nowhere")
+    assert near(tmp_path / "data.csv") == ""
+    (tmp_path / "dada.csv").write_text("")
+    assert "dada.csv" in near(tmp_path / "data.csv")
 
 
 @pytest.mark.parametrize(

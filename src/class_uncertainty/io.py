@@ -1,4 +1,7 @@
-"""Files that are written whole or not at all, never over a file of another origin, and checked when they are read.
+"""Files that are written whole or not at all, never over what the same command did not write, and checked when read.
+
+What is written for the user carries a mark: what it was made from, and the checksum of the file with zeros in the place
+of that checksum.
 
 A file that the package reads back itself is sealed: a checksum over its key and content stands behind the content.
 Dataclasses are kept as JSON: `from_document` reads what dataclasses.asdict wrote by the annotations of their fields.
@@ -29,9 +32,10 @@ from numpy.typing import NDArray
 from class_uncertainty.checks import check, check_fields, field_types
 from class_uncertainty.errors import InputError, MachineFault, nearest
 
-SQLITE = re.compile(rb"SQLite format 3\0")  # how a store begins
-ORIGIN = re.compile(rb"(made from [^()]{1,200}) \([0-9a-f]{12}\)")  # what `origin` returns, anywhere in a file
-NAME_LENGTH, ORIGIN_DIGITS = 200, 12
+SQLITE = b"SQLite format 3\0"  # how a store begins
+MARK = re.compile(rb"(made from [^()]{1,200} \([0-9a-f]{12}\)), checksum ([0-9a-f]{32})")  # anywhere in a file
+NO_CHECKSUM = "0" * 32  # in a mark, while the checksum of the file is computed
+NAME_LENGTH, ORIGIN_DIGITS, MOST_NAMES = 200, 12, 1000
 REPLACE = "give another name, or --force (in Python force=True) to replace it"
 BLOCK = 2**20  # bytes that one CRC covers
 SEAL = b"\nchecksum "  # before the checksum of a sealed file
@@ -229,45 +233,89 @@ def check_writable(path: Path) -> None:
     if os.path.lexists(path) and not path.is_file():
         kind = "a folder" if path.is_dir() else "a broken link" if path.is_symlink() else "a device or a pipe"
         raise InputError(f"{path} is {kind}: give the name of a file.")
-    if starts_with(path, SQLITE):
+    if is_sqlite(path):
         raise InputError(f"{path} is a store of results or another SQLite file: give another name.")
     check_folder(path)
 
 
 def origin(name: object, *options: object) -> str:
     """What a file says of itself: the data that it was made from and, in digits, these and the options together."""
-    shown = re.sub("[^a-zA-Z0-9 .:/?=&+_-]|--", "_", str(name))[:NAME_LENGTH]
-    digits = checksum(str(name), *map(repr, options))[:ORIGIN_DIGITS]
+    shown = re.sub("[^a-zA-Z0-9 .:/?=+_-]|--", "_", str(name))[:NAME_LENGTH]
+    plain = (option.tolist() if isinstance(option, np.ndarray) else option for option in options)
+    digits = checksum(str(name), *map(repr, plain))[:ORIGIN_DIGITS]
     return f"made from {shown} ({digits})"
 
 
-def check_replaceable(path: Path, made_from: str, force: bool = False, beside: Path | None = None) -> None:
-    """Refuse to replace a file of another origin; `force` replaces what is neither a store nor a folder.
+def blank_mark(made_from: str) -> str:
+    """The mark of a file whose checksum is not known yet; "" without an origin."""
+    return f"{made_from}, checksum {NO_CHECKSUM}" if made_from else ""
 
-    The file `beside` it may hold its origin.
+
+def signed(content: bytes, made_from: str) -> bytes:
+    """The same content, with its checksum in its blank mark."""
+    if not made_from:
+        return content
+    blank = blank_mark(made_from).encode()
+    end = content.index(blank) + len(blank)
+    return content[: end - len(NO_CHECKSUM)] + checksum(content).encode() + content[end:]
+
+
+def signed_archive(archive: bytes, made_from: str) -> bytes:
+    """A ZIP archive without a comment, with its mark as the comment, which is last in an archive."""
+    comment = blank_mark(made_from).encode()
+    return signed(archive[:-2] + len(comment).to_bytes(2, "little") + comment, made_from)
+
+
+def check_unread(path: Path, read: Iterable[object]) -> None:
+    """Refuse to write a file that the same command reads, or writes something else into."""
+    for other in filter(None, read):
+        if same_file(path, str(other)):
+            raise InputError(f"{path} is read or written otherwise by the same command: give another name.")
+
+
+def check_replaceable(
+    path: Path, made_from: str, force: bool = False, beside: Path | None = None, read: Iterable[object] = ()
+) -> None:
+    """Refuse to replace a file, unless it is as the same command wrote it for the same data and options.
+
+    The mark of the file may be in the one `beside` it, which then has its checksum, too. `force` replaces any file that
+    is neither a store nor read.
     """
     check(bool, force=force)
+    check_unread(path, read)
     check_writable(path)
     if force or not path.is_file() or not path.stat().st_size:
         return
-    holder = beside or path
-    found = ORIGIN.search(read_regular(holder)) if holder.is_file() else None
-    if found is None:
-        holds = "exists, and this command did not write it"
-    elif found[0].decode() == made_from:
-        return
-    else:
-        holds = f"was {found[1].decode()}, with other data or options"
-    raise InputError(f"{path} {holds}: {REPLACE}.")
+    if why := _why_kept(path, made_from, beside):
+        raise InputError(f"{why}: {REPLACE}.")
 
 
-def free_name(default: Path, made_from: str, check: Callable[[Path, str], None] = check_replaceable) -> Path:
-    """A default name or, where that is taken, the same with digits of the origin: nobody chose it."""
-    try:
-        check(default, made_from)
-    except InputError:
-        return default.with_stem(f"{default.stem}-{made_from[-7:-1]}")
-    return default
+def _why_kept(path: Path, made_from: str, beside: Path | None) -> str:
+    """Why a file is not to be replaced; "" where it is as it was written for the same data and options."""
+    holder, content = beside or path, b""
+    if holder.is_file():
+        content = read_regular(holder)
+    marks = {mark[1].decode(): mark for mark in MARK.finditer(content)}
+    if not marks:
+        return f"{path} exists, and this command did not write it"
+    if made_from not in marks:
+        return f"{path} was {min(marks)}, with other data or options"
+    mark = marks[made_from]
+    if checksum(content[: mark.start(2)] + NO_CHECKSUM.encode() + content[mark.end(2) :]).encode() != mark[2]:
+        return f"{holder} has changed since it was written"
+    if beside and checksum(file_crcs(path)).encode() not in content:
+        return f"{path} has changed since it was written"
+    return ""
+
+
+def free_name(default: Path, check: Callable[[Path], None]) -> Path:
+    """A default name, which nobody chose: where it is taken, the next that is free, as churn-2.html."""
+    for number in range(1, MOST_NAMES):
+        name = default.with_stem(f"{default.stem}-{number}") if number > 1 else default
+        with suppress(InputError):
+            check(name)
+            return name
+    return default  # whose fault its own check tells
 
 
 def check_ending(path: Path, what: str, endings: Sequence[str]) -> None:
@@ -277,24 +325,30 @@ def check_ending(path: Path, what: str, endings: Sequence[str]) -> None:
         raise InputError(f"{path}: the name of the {what} must end in {allowed}, as in {path.stem}{endings[0]}.")
 
 
-def near(path: Path) -> str:
-    """' (did you mean 'photos'?)', from the folder that a missing path would be in; "" if nothing there is like it."""
+def near(path: Path, *given: Path) -> str:
+    """' (did you mean 'photos'?)', from the folder that a missing path would be in; "" if nothing there is like it.
+
+    Neither the path nor what was `given` in its place is suggested.
+    """
     with suppress(OSError):
-        alike = [name for name in os.listdir(path.parent) if nearest(path.stem, [Path(name).stem])]  # not by endings
+        others = set(os.listdir(path.parent)) - {place.name for place in (path, *given)}
+        alike = [name for name in sorted(others) if nearest(path.stem, [Path(name).stem])]  # not by endings
         if sibling := nearest(path.name, alike, cutoff=0.6):
             return f" (did you mean {str(path.with_name(sibling))!r}?)"
     return ""
 
 
 def same_file(a: Path | str, b: Path | str) -> bool:
-    """Whether both paths exist and lead to one file."""
-    return os.path.exists(a) and os.path.exists(b) and os.path.samefile(a, b)
+    """Whether both paths lead to one file, or will when their folders are there."""
+    if os.path.exists(a) and os.path.exists(b):
+        return os.path.samefile(a, b)
+    return os.path.realpath(a) == os.path.realpath(b)
 
 
-def starts_with(path: Path, start: re.Pattern[bytes]) -> bool:
-    """Whether a file is there and begins like this."""
+def is_sqlite(path: Path) -> bool:
+    """Whether a file is there that begins as a store does."""
     with suppress(OSError), open(path, "rb") as file:
-        return start.match(file.read(1000)) is not None
+        return file.read(len(SQLITE)) == SQLITE
     return False
 
 

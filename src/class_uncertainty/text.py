@@ -19,6 +19,7 @@ from class_uncertainty.errors import printable as printable  # offered here too
 GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "ε": "eps", "κ": "kappa", "μ": "mu", "ρ": "rho", "τ": "tau"}
 ASCII = GREEK | {"±": "+-", "×": "x", "–": "-", "−": "-", "─": "-", "…": "..."}
 MOST = 20  # rows that a notebook shows
+LONGEST = 2**12  # characters of a name in a file
 CELL = "padding:.2em .6em;text-align:{}"
 TORN = re.compile(r"(?<=\d) (?=[%±])|(?<=±) (?=\d)")  # where a line must not break: '95 %', '7.2 ± 1.4'
 
@@ -77,7 +78,7 @@ def number(value: float | None, digits: int = 1, sign: str = "") -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"{low:.0f} to {high:.0f}"
+    return "–" if low is None or high is None or low != low else f"{low:.0f} to {high:.0f}"
 
 
 def unbroken(text: str) -> str:

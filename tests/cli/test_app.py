@@ -86,10 +86,7 @@ WRONG = {
     "seed below 0": ("compare digits --seeds 1,-1", "seed is -1"),
     "methods repeat": ("compare digits --methods naive,naive", "method naive is given twice"),
     "seed too large": ("train digits --seed 18446744073709551616", "seed is 18446744073709551616"),
-    "save to a folder": (
-        "train digits --epochs 1 --save .",
-        ". is a folder: give the name of a network in it, as in model",
-    ),
+    "save to a folder": ("train digits --epochs 1 --save .", "as in 'model'"),
     "too many members": (
         "measure digits --members 1000000",
         "members is 1000000: it must be a whole number from 1 to 1,000",
@@ -170,7 +167,7 @@ def test_a_device_that_is_none_is_refused_before_an_experiment_begins(run: Run, 
         ("results export t.csv --store good.sqlite", "t.csv"),
         ("results export file/a.jsonl --store good.sqlite", "file is not a folder"),
         ("fix csv:t.csv --epochs 1 --report t.csv", "must end in .html"),
-        ("measure csv:t.csv --epochs 1 --profile t.csv", "must end in .json"),
+        ("measure csv:t.csv --epochs 1 --profile t.csv", "t.csv"),
         ("train csv:t.csv --epochs 1 --save mine", "mine.json exists"),
         ("adjust p.npz --counts 2,1 --out q.npz", "q.npz exists"),
     ],
@@ -295,7 +292,7 @@ USAGE = {
     ),
     "no argument": (
         "fix",
-        "'cu fix' needs DATA: what to train on, as 'cu list data' lists it, e.g. digits-lt:20 or folder:PATH.",
+        "'cu fix' needs DATA: a folder of images, a .csv, .parquet or .npz file, or a name from 'cu list data'.",
     ),
     "no second argument": (
         "predict model",

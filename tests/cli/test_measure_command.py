@@ -187,3 +187,19 @@ def test_uncertainty_of_networks_by_another_method_is_said_to_be_theirs(run: Run
     assert "trained by power-rs:q=-1" in out
     assert "examples suggest" not in out
     assert "trained by" not in run(given)[1]
+
+
+def test_options_of_data_beside_their_path(run: Run) -> None:
+    """They are those of the name: both have one document, and one estimate in the store."""
+    rows = [f"{i},{i % 3},{'' if i % 9 == 0 else i},p{i // 2},{'uv'[i % 2]}" for i in range(60)]
+    Path("a.csv").write_text("\n".join(["id,x,gap,owner,kind", *rows]))
+    options = "--label kind --drop id --missing drop --group owner --test 0.3"
+    command = f"--recipe features {SHORT} --json"
+    code, out, _ = run(f"measure a.csv {options} {command}")
+    assert code == 0
+    named = run(f"measure csv:a.csv?label=kind&drop=id&missing=drop&group=owner&test=0.3 {command}")
+    assert json.loads(named[1]) == json.loads(out)
+    with Store("runs.sqlite") as store:
+        (data,) = store.data()
+        assert len(store.estimates(data.fingerprint)) == 1
+        assert len(store.estimates(data.fingerprint)[0].labels) < 0.7 * 53 + 4

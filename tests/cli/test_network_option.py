@@ -47,9 +47,9 @@ def test_commands_train_a_network_of_a_users_own(command, run: Run, own_file: Pa
     if "--save" in options:
         assert json.loads(Path("model.json").read_text())["network"] == "mine.py:small"
         np.save("new.npy", np.zeros((2, 1, 8, 8), np.uint8))
-        assert run("predict model new.npy")[0] == 0
+        assert run("predict model new.npy --trust-code")[0] == 0
         own_file.unlink()
-        code, _, err = run("predict model new.npy")
+        code, _, err = run("predict model new.npy --trust-code")
         assert code == 2
         assert "'mine.py:small', which is not here" in err
 

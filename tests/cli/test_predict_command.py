@@ -121,13 +121,13 @@ def test_what_fix_saves_can_be_asked(run: Run, blank_charts: Call) -> None:
 REFUSED = [
     ("modle new", "modle.safetensors does not exist (did you mean 'model.safetensors'?):"),
     ("model newer", "did you mean 'new'?"),
-    ("model new --out new", "--out is new, which is read: give another name."),
-    ("model new --out model.json", "model.json, which is read"),
+    ("model new --out new", "new is read"),
+    ("model new --out model.json", "model.json"),
     ("model new --out x.json", ".csv"),
     ("model new --out x.xlsx", ".csv"),
-    ("model new --out model.csv", "beside which model.json is written, which is read:"),
-    ("model 'new/0, é.png' --out 'new/0, é.png'", "which is read: give another name."),
-    ("model new --out 'new/1, é.png'", "name of an image"),
+    ("model new --out model.csv", "model.json is read"),
+    ("model 'new/0, é.png' --out 'new/0, é.png'", "new/0, é.png"),
+    ("model new --out 'new/1, é.png'", ".csv"),
     ("model new --out runs.sqlite", "must end in .csv"),
 ]
 
@@ -280,15 +280,15 @@ def test_what_a_spreadsheet_would_compute_is_text_on_request(run: Run) -> None:
     Path("new.csv").write_text("\n".join(["x,note,label", *rows]))
     data = "csv:new.csv?drop=note"
     assert run("train", data, "--network", "mlp", "--epochs", "1", "--save", "model")[0] == 0
-    for option, note, risky in ((["--excel-safe"], "'=1+0", False), ([], "=1+0", True)):
-        code, _, err = run("predict model new.csv --keep note", *option)
+    for option, stem, note, risky in ((["--excel-safe"], "safe", "'=1+0", False), ([], "plain", "=1+0", True)):
+        code, _, err = run("predict model new.csv --keep note --out", f"{stem}.csv", *option)
         assert (code, err) == (0, "")
-        assert run("adjust new-predictions.csv", *option)[0] == 0
-        assert run("audit new-predictions.csv")[0] == 0
-        for name in ("new-predictions.csv", "new-predictions-adjusted.csv"):
+        assert run(f"adjust {stem}.csv", *option)[0] == 0
+        assert run(f"audit {stem}.csv")[0] == 0
+        for name in (f"{stem}.csv", f"{stem}-adjusted.csv"):
             with open(name, newline="") as file:
                 rows = list(csv.DictReader(file))
             assert rows[0]["note"] == note
             assert any(cell.startswith("=") for row in rows for cell in row.values()) is risky
-    code, _, err = run("adjust new-predictions.csv --out x.npz --excel-safe")
+    code, _, err = run("adjust plain.csv --out x.npz --excel-safe")
     assert (code, ".csv" in err, Path("x.npz").exists()) == (2, True, False)

@@ -59,3 +59,18 @@ def test_faults_of_the_machine_are_exit_code_1(run: Run, monkeypatch: pytest.Mon
     assert code == 1
     assert err.endswith("report.html could not be written: No space left on device.\n")
     assert err.count("\n") == 1
+
+
+def test_stored_data_are_found_by_their_path(run: Run, blank_charts: Call) -> None:
+    """Where two names have that path, both are named and no page is written."""
+    blank_charts()
+    Path("a.csv").write_text("x,y,kind\n" + "1,2,u\n3,4,v\n5,7,u\n6,8,v\n" * 6)
+    assert run("measure a.csv --label kind --recipe features --epochs 1 --members 2")[0] == 0
+    assert run("report a.csv")[0] == 0
+    assert Path("a.html").exists()
+    Path("a.html").unlink()
+    assert run("measure a.csv --label kind --drop y --recipe features --epochs 1 --members 2")[0] == 0
+    code, _, err = run("report a.csv")
+    assert code == 2
+    assert all(name in err for name in ("csv:a.csv?label=kind", "csv:a.csv?drop=y&label=kind"))
+    assert not Path("a.html").exists()

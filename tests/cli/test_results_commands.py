@@ -122,7 +122,7 @@ WRONG = {
     "no store": ((*EXPORT, "new.jsonl", "--store", "none.sqlite"), "store none.sqlite does not exist"),
     "unknown data": ((*EXPORT, "new.jsonl", "--data", "digit-lt:20"), "did you mean 'digits-lt:20'?"),
     "another format": ((*EXPORT, "new.xlsx"), ".jsonl"),
-    "no export": ((*EXPORT, "notes.jsonl"), "notes.jsonl, line 1"),
+    "no export": ((*EXPORT, "notes.jsonl"), "notes.jsonl"),
     "a store": ((*EXPORT, "runs.sqlite"), ".jsonl"),
     "a folder": ((*EXPORT, "folder"), "folder is a folder"),
     "below a file": ((*EXPORT, "notes.txt/a.jsonl"), "notes.txt is not a folder"),

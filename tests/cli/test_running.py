@@ -1,5 +1,6 @@
 """What the commands share: budgets, progress on a terminal, and what a stop leaves."""
 
+import json
 import os
 import pty
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from commands import Call, Run
 from example_results import DATA, export_text, fill
+from optional import optional
 
 import class_uncertainty as cu
 from class_uncertainty import Unfinished, text
@@ -175,6 +177,18 @@ REFUSED = {
     "a method for images": f"compare csv:churn.csv {NOT_FOR_TABLES}",
     "a trace that is a table": "train csv:churn.csv --profile churn.csv",
     "an import that is a table": "results import churn.csv",
+    "a trace over the user's file": "train csv:churn.csv --recipe features --epochs 2 --profile mine.json",
+    "a model over the user's file": "train csv:churn.csv --recipe logistic --save mine",
+    "a page over the user's file": "fix csv:churn.csv --report mine.html",
+    "a model over its data": "train csv:mine.json --save mine --force",
+    "a model over test data": "train csv:churn.csv?test=mine.json --save mine --force",
+    "a model over a goal": "fix csv:churn.csv --goal prior:mine.json --save mine --force",
+    "a page over its data": "fix csv:mine.html --report new/../mine.html --force",
+    "a trace over its data": "measure csv:mine.json --profile ./mine.json --force",
+    "a model and a trace": "train csv:churn.csv --save new --profile new.json",
+    "a model and a store": "train csv:churn.csv --save new --store new.json",
+    "a trace and a store": "train csv:churn.csv --profile new.json --store ./new.json",
+    "a trace of another format": "measure csv:churn.csv --profile new.txt",
     "no store": "report --out new/page.html",
     "an experiment without data": "reproduce if2 --only cifar10-lt:99",
 }
@@ -183,11 +197,13 @@ REFUSED = {
 @pytest.mark.parametrize("words", REFUSED.values(), ids=REFUSED.keys())
 def test_a_command_that_is_refused_leaves_nothing_behind(run: Run, words: str) -> None:
     rows = "".join(f"{i % 9},{i % 7},{'yes' if i % 4 else 'no'}\n" for i in range(40))
-    Path("churn.csv").write_text(f"age,calls,label\n{rows}")
+    for name in ("churn.csv", "mine.json", "mine.html"):
+        Path(name).write_text(f"age,calls,label\n{rows}")
+    before = contents()
     code, _, err = run(words)
     assert (code, err.count("\n")) == (2, 1)
-    assert [path.name for path in Path().iterdir()] == ["churn.csv"]
-    assert Path("churn.csv").read_text().endswith(rows)
+    assert contents() == before
+    assert not any(path.is_dir() for path in Path().iterdir())
 
 
 def test_the_store_is_there_while_networks_train(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,6 +298,91 @@ def test_predictions_of_other_examples_or_options_stay(run: Run) -> None:
         code, _, err = run(f"audit churn-predictions-adjusted.csv {words}")
         assert (code, "made from churn-predictions.csv" in err) == (2, True)
         assert run(f"audit churn-predictions-adjusted.csv {words} --force")[0] == 0
+
+
+TRAINED = "train csv:churn.csv --recipe logistic --save m"
+PREDICTED = "predict m churn.csv --out p.csv"
+WRITTEN = {  # what is run before, the command, and all that it writes
+    "a model": ([], TRAINED, ["m.safetensors", "m.json"]),
+    "a page and figures": (
+        ["measure csv:churn.csv --recipe logistic --members 2"],
+        "report csv:churn.csv --out page.html --figures f",
+        ["page.html", *(f"f/csv-churn-csv-profile.{ending}" for ending in ("svg", "png"))],
+    ),
+    "predictions": ([TRAINED], PREDICTED, ["p.csv", "p.json"]),
+    "adjusted predictions": ([TRAINED, PREDICTED], "adjust p.csv --out q.csv", ["q.csv", "q.json"]),
+    "adjusted arrays": ([TRAINED, PREDICTED], "adjust p.csv --out q.npz", ["q.npz"]),
+    "an audit": ([TRAINED, PREDICTED], "audit p.csv --save a.json --report a.html", ["a.json", "a.html"]),
+    "a card": ([TRAINED], "card m --out card.md", ["card.md"]),
+    "a program for torch": ([TRAINED], "export m --out m.pt2", ["m.pt2"]),
+    "a program in ONNX": ([TRAINED], "export m --out m.onnx", ["m.onnx"]),
+    "results": ([TRAINED], "results export r.jsonl", ["r.jsonl"]),
+    "a trace": ([], "train csv:churn.csv --recipe features --epochs 2 --profile t.json", ["t.json"]),
+    "a fix": (
+        [],
+        "fix csv:churn.csv --recipe logistic --candidates naive --seeds 1 --trainings 6 --save f --report f.html",
+        ["f.safetensors", "f.json", "f.html"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "command", "files"), WRITTEN.values(), ids=WRITTEN.keys())
+def test_what_the_user_changed_is_replaced_by_force_alone(
+    before: list[str], command: str, files: list[str], run: Run
+) -> None:
+    if "onnx" in command:
+        optional("onnxruntime")
+    write_tables("here")
+    Path("here/churn.csv").rename("churn.csv")
+    for earlier in (*before, command, command):
+        assert run(earlier)[0] == 0
+    for file in files:
+        Path(file).write_bytes(Path(file).read_bytes() + b" ")
+        changed = contents() | {"runs.sqlite": b""}
+        code, _, err = run(command)
+        assert (code, err.count("\n")) == (2, 1)
+        assert Path(file).stem in err
+        assert "--force" in err
+        assert contents() | {"runs.sqlite": b""} == changed
+        assert run(f"{command} --force")[0] == 0
+        assert not Path(file).read_bytes().endswith(b" ")
+
+
+def test_a_trace_of_other_lanes_or_data_stays(run: Run) -> None:
+    write_tables("a", "b")
+    train = "train csv:a/churn.csv --recipe features --epochs 2 --profile t.json"
+    assert run(train)[0] == run(train)[0] == 0
+    trace = Path("t.json").read_bytes()
+    assert json.loads(trace)["traceEvents"]
+    for other in (f"{train} --seed 1", f"{train} --epochs 3".replace("--epochs 2 ", ""), train.replace("a/", "b/")):
+        code, _, err = run(f"{other} --store new/runs.sqlite")
+        assert (code, "t.json" in err, "--force" in err) == (2, True, True)
+        assert (Path("t.json").read_bytes(), Path("new").exists()) == (trace, False)
+    measure = "measure csv:b/churn.csv --recipe features --epochs 2 --members 2 --profile t.json"
+    assert run(measure)[0] == 2
+    assert run(f"{measure} --force")[0] == 0
+    assert Path("t.json").read_bytes() != trace
+
+
+@pytest.mark.parametrize("words", ["train csv:d.json --save far/d", "measure csv:d.json --profile far/d.json"])
+def test_data_in_the_data_folder_are_not_even_replaced_by_force(words: str, run: Run) -> None:
+    write_tables("far")
+    Path("far/churn.csv").rename("far/d.json")
+    before = contents()
+    assert run(f"{words} --root far --force")[0] == 2
+    assert contents() == before
+
+
+def test_data_of_one_spelling_in_two_data_folders_are_two(run: Run, blank_charts: Call) -> None:
+    blank_charts()
+    write_tables("a", "b")
+    page = "report csv:churn.csv --out page.html --root"
+    for root in ("a", "b"):
+        assert run(f"measure csv:churn.csv --recipe logistic --members 2 --root {root}")[0] == 0
+    assert run(f"{page} a")[0] == run(f"{page} a")[0] == 0
+    before = contents()
+    assert run(f"{page} b")[0] == 2
+    assert contents() == before
 
 
 def test_an_export_of_another_model_stays(run: Run) -> None:

@@ -146,7 +146,7 @@ def test_fix_judges_on_the_other_classes(data: Path, run: Run, source: str, blan
     card = (data / "README.md").read_text()
     (bee,) = [line for line in card.splitlines() if line.startswith("| bee ")]
     assert bee.count("–") == 3  # the error, its interval, and the error before
-    assert f"Class-mean error on the test split: {document['after']['errors'][0]:.1f} %" in card
+    assert f"Class-mean error on the test split, over 3 of 4 classes: {document['after']['errors'][0]:.1f} %" in card
     assert "nan" not in card
     _, out, _ = run(command)
     assert re.findall(r"(?i)\bnan\b", out) == []
@@ -172,6 +172,29 @@ def test_a_prior_of_that_class_alone_is_refused_before_anything_trains(data: Pat
     forbid_training()
     with pytest.raises(cu.InputError, match="prior is 0 for every class"):
         cu.fix(cu.load(TABLE), cu.Recipe("linear", 2, 8), candidates=["naive"], goal="prior:0,1,0,0")
+
+
+def test_an_audit_a_card_and_a_fix_say_nothing_of_it(data: Path, run: Run) -> None:
+    """Null in every number of its examples, a dash in tables, and how many classes a mean is over."""
+    assert run("train", TABLE, "--save", "m")[0] == 0
+    code, out, _ = run("predict m test.csv --out p.csv")
+    assert (code, "3 of 4 classes" in out) == (0, True)
+    code, out, _ = run("audit p.csv --save a.json --report a.html")
+    assert (code, "3 of 4 classes" in " ".join(out.split())) == (0, True)
+    bee = strict(Path("a.json").read_text())["classes"][1]
+    of_examples = {"error", "low", "high", "uncertainty", "raw", "taken_share", "suspect", "adjusted", "change"}
+    assert (bee["name"], bee["examples"]) == ("bee", 0)
+    assert {bee[name] for name in of_examples | {"change_low", "change_high"}} == {None}
+    assert "nan" not in Path("a.html").read_text().partition("<table")[2].partition("</table>")[0]
+    assert run("card m --out card.md")[0] == 0
+    assert "3 of 4 classes" in Path("card.md").read_text()
+    (judged,) = [strict(Path("m.json").read_text())["about"]["judged"]]
+    assert [judged[name][1] for name in ("class_errors", "low", "high")] == [None] * 3
+    code, out, _ = run(f"fix {TABLE} --candidates naive --seeds 1 --json")
+    report = strict(out)
+    assert (code, report["price"]["before"][1], report["price"]["after"][1]) == (0, [None, None], [None, None])
+    (finding,) = [one for one in report["findings"] if one["label"] == "bee"]
+    assert {finding["evidence"][name] for name in ("error", "low", "high", "adjusted", "change")} == {None}
 
 
 def test_train_and_predict_score_the_other_classes(data: Path, run: Run) -> None:

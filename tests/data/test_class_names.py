@@ -29,6 +29,17 @@ def test_twins_are_named_once(case: str, notices: list[str]) -> None:
     assert "third" not in told
 
 
+IGNORABLE = [0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x180B, 0x180E, 0x180F, 0x200B, 0x202E, 0x2060, 0x206F, 0x2800]
+IGNORABLE += [0x3164, 0xFE00, 0xFE0F, 0xFEFF, 0xFFA0, 0xFFF0, 0x1BCA0, 0x1D173, 0xE0001, 0xE0020, 0xE0100, 0xE0FFF]
+
+
+@pytest.mark.parametrize("code", IGNORABLE, ids=hex)
+def test_what_nobody_sees_makes_twins_and_is_spelt_out(code: int, notices: list[str]) -> None:
+    notice_twins(["cat", f"ca{chr(code)}t"])
+    (told,) = notices
+    assert chr(code) not in told
+
+
 @pytest.mark.parametrize(
     "names", [["cat", "dog"], ["m1", "m2"], ["a", "ä"], ["1", "-1"], [r"\x01", r"\x02"], ["1", "10"]]
 )

@@ -1,10 +1,10 @@
-"""Options of DataFrames as keywords: the name of the data set has all of them, and named data refuse them."""
+"""Options of DataFrames as keywords: the name of the data set has all of them."""
 
 import pandas
 import pytest
 from refusals import refused
 
-from class_uncertainty.data.frame_sources import data_of, dataset_of, refuse_keywords, table_options
+from class_uncertainty.data.frame_sources import data_of, dataset_of, table_options
 
 FRAME = pandas.DataFrame({"x": range(8), "z": list("uv") * 4, "y": list("aab") * 2 + ["a", "b"]})
 
@@ -37,7 +37,7 @@ def test_labels_may_be_numbers_and_columns_one_or_several():
     options = table_options(label=3, group=4, categorical="x", drop=["p", "q"], min=2, share=0.5)
     assert (options.label, options.group, options.categorical, options.drop) == ("3", "4", ["x"], ["p", "q"])
     assert (options.least, options.share) == (2, 0.5)
-    assert (table_options().label, table_options().missing, table_options().least) == ("label", "refuse", 0)
+    assert (table_options().label, table_options().missing, table_options().least) == ("label", None, 0)
 
 
 @pytest.mark.parametrize(
@@ -46,20 +46,3 @@ def test_labels_may_be_numbers_and_columns_one_or_several():
 def test_wrong_values_are_named(keywords, parts):
     with refused(*parts):
         table_options(**keywords)
-
-
-@pytest.mark.parametrize(
-    ("spec", "keywords", "written"),
-    [
-        ("csv:a.csv", {"label": "y"}, "'csv:a.csv?label=y'"),
-        ("csv:a.csv?label=y", {"drop": ["p", "q"]}, "'csv:a.csv?label=y&drop=p,q'"),
-        ("csv:a.csv", {"test": FRAME}, "'csv:a.csv?test=FILE'"),
-    ],
-)
-def test_named_data_have_their_options_in_the_name(spec, keywords, written):
-    with refused("for DataFrames alone", written):
-        refuse_keywords(spec, **keywords)
-
-
-def test_keywords_that_were_not_given_are_no_reason():
-    refuse_keywords("csv:a.csv", label=None, drop=(), categorical=[])

@@ -19,6 +19,7 @@ from refusals import refused
 import class_uncertainty as cu
 from class_uncertainty.data.readers import cifar
 from class_uncertainty.data.readers.unlabelled import read_unlabelled
+from class_uncertainty.data.table import Column
 from class_uncertainty.estimation.estimators import saved_probabilities
 from class_uncertainty.posthoc.goal import read_numbers
 from class_uncertainty.posthoc.prediction_files import read_predictions
@@ -147,6 +148,15 @@ def test_names_in_parquet_that_are_no_list_of_text(names: object) -> None:
     Path("pets.parquet").write_bytes(parquet_of(json.dumps(metadata).encode(), **picture_rows()))
     with refused("'label'", "list of texts"):
         cu.load("parquet:pets.parquet")
+
+
+def test_a_pipe_among_tables_is_left_out_and_not_opened() -> None:
+    Path("tables").mkdir()
+    Path("good.parquet").rename("tables/good.parquet")
+    os.mkfifo("tables/p.parquet")
+    unlabelled = read_unlabelled(Path("tables"), (1,), [Column(name="x", median=0.0)])
+    assert len(unlabelled.names) == len(X)
+    assert any("p.parquet" in note for note in unlabelled.notes)
 
 
 def test_a_folder_deeper_than_python_recurses() -> None:

@@ -9,7 +9,7 @@ from refusals import refused
 
 import class_uncertainty as cu
 from class_uncertainty.data.sources import parse_data, parse_name, shape_of
-from class_uncertainty.data.spec import file_stem, names_backbone, place_of, split_argument, without_options
+from class_uncertainty.data.spec import file_stem, names_backbone, paths_named, split_argument, without_options
 from class_uncertainty.training.networks.network_name import parse_network
 from class_uncertainty.training.recipe import parse_recipe
 
@@ -118,10 +118,11 @@ def test_names_of_data_without_options_and_as_files(tmp_path: Path, monkeypatch:
     (tmp_path / "stand by me").mkdir()
     name = "folder:stand by me?size=32&test=0.2 by efficientnet-lite0?views=2"
     assert without_options(name) == "folder:stand by me by efficientnet-lite0?views=2"
-    assert place_of(name) == str(tmp_path / "stand by me")
-    assert place_of("digits-lt:20", otherwise="elsewhere") == "elsewhere"
+    assert paths_named(name) == [tmp_path / "stand by me"]
+    assert paths_named("digits-lt:20", "digits") == []
     assert file_stem(name) == "stand-by-me"
     assert file_stem("csv:tables/churn.csv?label=gone") == "churn"
+    assert file_stem("tables/churn.csv") == "churn"
     assert file_stem("digits-lt:20") == "digits-lt-20"
     assert shape_of("digits-lt:20?duplicate=0.5") == (1, 8, 8)
     assert shape_of("digits-lt:20 by mine.py:make") is None
@@ -137,3 +138,24 @@ def test_forms_say_which_names_take_an_argument() -> None:
     for text, form in {"cost": "cost:FILE.csv", "cost:": "cost:FILE.csv", "ensemble:": "ensemble:METHOD"}.items():
         with refused(f"goal '{text}'", form):
             split_argument("goal", text, forms)
+
+
+def test_the_paths_that_names_speak_of(tmp_path, monkeypatch):
+    """Wherever a name has a path, also in the data folder; of a network of Hugging Face all files in its folder."""
+    monkeypatch.chdir(tmp_path)
+    for path in ("a=1.csv", "b&c.csv", "data/d.csv", "swin/model.safetensors", "swin/config.json", "net.py", "w.bin"):
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text("")
+
+    def names(*texts):
+        return {str(path.relative_to(tmp_path.resolve())) for path in read(*texts)}
+
+    def read(*texts):
+        return paths_named(*texts, root=tmp_path / "data")
+
+    assert names("csv:a=1.csv?test=b%26c.csv", None) == {"a=1.csv", "b&c.csv"}
+    assert names("csv:d.csv") == {"data/d.csv"}
+    assert names("cost:w.bin") == {"w.bin"}
+    assert names("folder:swin by hf:swin") == {"swin", "swin/model.safetensors", "swin/config.json"}
+    assert names("net.py:build?weights=w.bin") == {"net.py", "w.bin"}
+    assert names("digits-lt:20", "digits", "mean") == set()

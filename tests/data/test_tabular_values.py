@@ -1,6 +1,7 @@
 """Tables of numbers, categories, labels and missing values."""
 
 import io
+import logging
 
 import numpy as np
 import pytest
@@ -182,13 +183,24 @@ OTHER = "age,city,x,y\nNA,,1,0\n5,Rome,1,1\n"
 
 def test_missing_values_are_refused_and_counted(table):
     with refused("train.csv and test.csv", "(age 2, city 2)", "?missing=fill", "?missing=drop"):
-        encode(table(HOLES), table(OTHER, "test.csv"), label="y")
+        encode(table(HOLES), table(OTHER, "test.csv"), label="y", missing="refuse")
+
+
+def test_missing_values_are_filled_and_told_of_unless_a_policy_is_given(table, caplog):
+    with caplog.at_level(logging.WARNING, "class_uncertainty"):
+        asked, _ = encode(table(HOLES), None, label="y", missing="fill")
+        assert caplog.messages == []
+        data, _ = encode(table(HOLES), None, label="y")
+    (told,) = caplog.messages
+    assert all(part in told for part in ("train.csv", "age 1", "city 1", "?missing=drop"))
+    assert data.inputs.tolist() == asked.inputs.tolist()
+    assert data.encoding == asked.encoding
 
 
 def test_many_columns_with_missing_values(table):
     names = [f"c{i}" for i in range(14)]
     with refused("c0 1, c1 1,", "c9 1 and 4 more)"):
-        encode(table(written([[*names, "y"], [""] * 14 + ["0"], ["1"] * 15])), None, label="y")
+        encode(table(written([[*names, "y"], [""] * 14 + ["0"], ["1"] * 15])), None, label="y", missing="refuse")
 
 
 def test_missing_values_are_filled_from_the_training_table(table):
@@ -236,5 +248,5 @@ def test_a_column_that_is_missing_everywhere(table, missing, categorical):
 
 def test_another_way_with_missing_values(tmp_path):
     (tmp_path / "table.csv").write_text("a,y\n1,0\n")
-    with refused("missing 'fil'", "'fill'", "refuse, fill, drop"):
+    with refused("missing 'fil'", "'fill'", "fill, refuse, drop"):
         load(f"csv:{tmp_path / 'table.csv'}?label=y&missing=fil")

@@ -1,6 +1,9 @@
 """What is judged on: a file of splits, a share set aside; and examples that are there twice."""
 
+import gzip
+
 import numpy as np
+import pandas
 import pyarrow as arrow
 import pytest
 import sklearn.datasets  # noqa: F401  # its first import draws random numbers
@@ -8,6 +11,7 @@ from pictures import FEATURES, LABELS, SPLIT, arrays, encoded, numbers, picture,
 from pyarrow import parquet
 from refusals import refused
 
+import class_uncertainty as cu
 from class_uncertainty import load
 
 pytestmark = pytest.mark.usefixtures("no_global_random", "here")
@@ -221,19 +225,82 @@ def test_a_ratio_is_named_as_it_is(spec, name):
     assert load(spec).name == f"digits-lt:{name}"
 
 
-def test_a_path_without_its_form(here):
+TABLE = "x,kind,label\n" + "1,u,a\n2,v,b\n" * 6
+
+
+def test_a_path_is_read_by_what_it_is(here):
     tree(here / "pets", {"cat": 4, "dog": 4})
-    (here / "a.csv").write_text("x,label\n")
-    (here / "a.csv.gz").write_bytes(b"")
-    paths = {"pets": "folder", "pets?size=32": "folder", "a.csv": "csv", "a.csv?label=kind": "csv", "a.csv.gz": "csv"}
-    for path, form in paths.items():
-        with refused(f"'{path}' is a path", f"as in '{form}:{path}'"):
-            load(path)
-    with refused("label is a keyword for DataFrames alone", "write 'csv:a.csv?test=0.2&label=kind&drop=x,y'"):
-        load("a.csv?test=0.2", label="kind", drop=["x", "y"])
+    (here / "a.csv").write_text(TABLE)
+    with gzip.open(here / "b.csv.gz", "wt") as file:
+        file.write(TABLE)
+    frame = pandas.read_csv(here / "a.csv")
+    frame.to_parquet(here / "a.parquet")
+    (here / "parts" / "data").mkdir(parents=True)
+    frame.to_parquet(here / "parts" / "data" / "train-0.parquet")
+    np.savez(here / "a.npz", x=np.eye(4), y=[0, 0, 1, 1])
+    paths = {
+        "pets": "folder:pets",
+        "pets/": "folder:pets",
+        "pets?size=32": "folder:pets?size=32",
+        "a.csv": "csv:a.csv",
+        "b.csv.gz?label=kind": "csv:b.csv.gz?label=kind",
+        "a.parquet": "parquet:a.parquet",
+        "parts": "parquet:parts",
+        "a.npz": "npz:a.npz",
+    }
+    for path, name in paths.items():
+        dataset, named = load(path), load(name)
+        assert dataset.name == named.name == name
+        assert dataset.train.fingerprint == named.train.fingerprint
+
+
+def test_a_path_in_the_data_folder_is_read_too(here):
+    (here / "root").mkdir()
+    (here / "root" / "a.csv").write_text(TABLE)
+    assert load("a.csv", root=here / "root").name == "csv:a.csv"
+
+
+def test_a_name_goes_before_a_folder_of_that_name(here):
     (here / "digits").mkdir()
-    with refused("write 'digits?label=kind'"):
+    assert load("digits").train.is_images
+
+
+def test_paths_that_are_no_data(here):
+    (here / "churn.csv").write_text(TABLE)
+    (here / "notes.txt").write_text("")
+    with refused("'chrun.csv'", "did you mean 'churn.csv'?"):
+        load("chrun.csv?label=kind")
+    with refused("'photos/new'"):
+        load("photos/new")
+    with refused("'notes.txt'", ".csv"):
+        load("notes.txt")
+    with refused("unknown data 'digit'", "did you mean 'digits'?"):
+        load("digit")
+
+
+def test_options_of_a_name_as_keywords(here):
+    (here / "a.csv").write_text(TABLE)
+    (here / "b.csv").write_text(TABLE)
+    dataset = load("a.csv?test=0.5", label="kind", drop=["label"])
+    assert dataset.name == "csv:a.csv?drop=label&label=kind&test=0.5"
+    assert dataset.train.columns == ("x",)
+    assert len(load("a.csv", test="b.csv").test) == 12
+    with refused("'label' twice"):
+        load("a.csv?label=kind", label="label")
+    with refused("'digits'", "'label'"):
         load("digits", label="kind")
+    with refused("test is a DataFrame"):
+        load("a.csv", test=pandas.DataFrame({"x": [1]}))
+
+
+def test_columns_that_could_be_the_label_are_named_fewest_values_first(here):
+    rows = [f"{i},{i % 5},{'uv'[i % 2]}\n" for i in range(40)]
+    (here / "a.csv").write_text("id,five,two\n" + "".join(rows))
+    with pytest.raises(cu.InputError) as refusal:
+        load("a.csv")
+    sentence = str(refusal.value)
+    assert 0 < sentence.index("two (2 values)") < sentence.index("five (5 values)")
+    assert "id (" not in sentence
 
 
 def test_an_option_may_hold_any_character(here):

@@ -316,7 +316,7 @@ def test_wrong_values_are_refused(wine):
     X, y = wine[0].iloc[:, :4].to_numpy(), wine[1]
     with refused("unknown goal 'maen'", "'mean'"):
         clone(TINY).set_params(goal="maen").fit(X, y)
-    with refused("missing 'drop'", "there are refuse, fill"):
+    with refused("missing 'drop'", "there are fill, refuse"):
         clone(TINY).set_params(missing="drop").fit(X, y)
     with refused("class 'rare' has only one training example"):
         clone(TINY).fit(X, np.where(np.arange(len(y)) == 0, "rare", y))

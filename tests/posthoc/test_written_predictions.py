@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,15 @@ import numpy as np
 import pytest
 from refusals import refused
 
+from class_uncertainty.io import origin
 from class_uncertainty.posthoc.priors import at_prior
-from class_uncertainty.posthoc.written_predictions import PredictionTable, check_kept, read_written, write_predictions
+from class_uncertainty.posthoc.written_predictions import (
+    PredictionTable,
+    check_kept,
+    check_places,
+    read_written,
+    write_predictions,
+)
 
 P = np.array([[0.25, 0.75], [0.5, 0.5], [0.875, 0.125]])
 TABLE = PredictionTable(
@@ -61,6 +69,27 @@ def test_a_spreadsheet_computes_no_cell_of_a_safe_file() -> None:
     assert texts.count("'=cat") == 3
     assert texts.count("'-dog") == 9
     assert "'=note" in cells[0]
+
+
+def test_the_apostrophes_can_be_undone() -> None:
+    """By taking one away where apostrophes and then =, +, - or @ begin a text; headings and text with them included."""
+    texts = ["=1", "'=1", "''=1", "'", "it's", "'a", "-5", "'-5", "+x", "@", "\t=1", "\r=1", "-", "a=b", " =1"]
+    assert len(set(texts)) == len(texts)
+    count = len(texts)
+    table = PredictionTable(
+        texts, ("=a", "'=a"), np.full((count, 2), 0.5), ["'=a"] * count, {"'=kept": texts, "=": texts}
+    )
+    write_predictions(Path("plain.csv"), table, {})
+    write_predictions(Path("safe.csv"), table, {}, excel_safe=True)
+    plain, safe = (list(csv.reader(Path(name).read_text().splitlines())) for name in ("plain.csv", "safe.csv"))
+    assert safe != plain
+    assert [[re.sub(r"\A'(?='*[=+\-@])", "", cell) for cell in row] for row in safe] == plain
+    risky = [cell for row in safe for cell in row if cell.startswith(tuple("=+-@\t\r"))]
+    assert risky == ["-5"] * 3  # a number
+    read = {name: read_written(Path(f"{name}.csv"))[0] for name in ("plain", "safe")}
+    assert read["plain"].kept == read["safe"].kept
+    assert read["safe"].names == read["plain"].names == [row[0] for row in plain[1:]]
+    assert read["safe"].labels == ["'=a"] * count
 
 
 @pytest.mark.parametrize("excel_safe", [True, False])
@@ -172,3 +201,22 @@ def test_lines_come_in_pieces() -> None:
     table = PredictionTable(names, TABLE.classes, np.full((2500, 2), 0.5), ["yes"] * 2500)
     pieces: Iterator[bytes] = table.lines()
     assert [piece.count(b"\n") for piece in pieces] == [1001, 1000, 500]
+
+
+def test_neither_file_is_written_over_another(tmp_path: Path) -> None:
+    made_from = origin("new.csv")
+    for mine in ("p.csv", "p.json"):
+        Path(mine).write_text("{}")
+        with refused(mine, "--force"):
+            check_places(Path("p.csv"), made_from)
+        with refused(mine):
+            check_places(Path("p.csv"), made_from, force=True, read=[mine])
+        check_places(Path("p.csv"), made_from, force=True)
+        Path(mine).unlink()
+    write_predictions(Path("p.csv"), TABLE, ABOUT, made_from=made_from)
+    check_places(Path("p.csv"), made_from)
+    with refused("new.csv", "--force"):
+        check_places(Path("p.csv"), origin("new.csv", "--keep id"))
+    Path("q.csv").write_bytes(Path("p.csv").read_bytes())
+    with refused("q.csv", "--force"):
+        check_places(Path("q.csv"), made_from)

@@ -7,6 +7,7 @@ from threading import Event
 
 import numpy as np
 import pytest
+from refusals import refused
 from watching import Watched, no_training
 
 import class_uncertainty as cu
@@ -142,6 +143,16 @@ def test_learning_rates_are_told_apart(store: Store, digits: cu.Dataset) -> None
     by_default, by_name = (estimates(store, digits, [EstimateRequest("single", lr=lr)])[0] for lr in (None, RECIPE.lr))
     assert np.array_equal(by_default.probabilities, by_name.probabilities)
     assert len(store.estimates(digits.fingerprint)) == 3
+
+
+def test_a_result_of_another_method_in_the_place_of_one_is_refused(store: Store, digits: cu.Dataset) -> None:
+    """Whoever writes a file of results chooses its keys."""
+    with open_context(digits, Settings(recipe=RECIPE, store=store)) as context:
+        key = context.stored_result_key(cu.Lane("naive"))
+        (result,) = load_or_evaluate(context, [cu.Lane("cb-rs")])
+        store.add(key, digits.fingerprint, result)
+        with refused(store.path.name, "'cb-rs'", "'naive'"):
+            load_or_evaluate(context, [cu.Lane("naive")])
 
 
 @pytest.mark.usefixtures("checkpoints_every_epoch")

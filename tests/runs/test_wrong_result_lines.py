@@ -101,6 +101,9 @@ WRONG_LINE: dict[str, tuple[str, Change, tuple[str, ...]]] = {
         )
     },
     "no uncertainty": ("measurement", lambda line: line["document"]["raw"].update(own=[math.nan]), ("own",)),
+    "a method of 4,097 characters": ("result", lambda line: line["document"].update(method="x" * 4097), ("method",)),
+    "such a network": ("measurement", lambda line: line["document"]["recipe"].update(network="x" * 4097), ("network",)),
+    "such data": ("data", lambda line: line.update(name="x" * 4097), ("name",)),
     "negative counts": ("data", lambda line: line.update(counts=[1, -2, 3]), ("-2",)),
     "no examples": ("data", lambda line: line.update(counts=[1, 0, 3]), ("count",)),
     "recipe": ("result", lambda line: line["document"]["recipe"].update(epochs=-1), ("epochs",)),

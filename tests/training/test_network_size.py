@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
+from own_networks import swin_folder
 
 import class_uncertainty as cu
 from class_uncertainty.data.sources import shape_of
@@ -72,6 +74,14 @@ def test_a_network_that_cannot_be_built_is_not_counted(network: str, monkeypatch
     for package in ("timm", "transformers"):
         monkeypatch.setitem(sys.modules, package, None)
     assert NetworkSize.of(network, (3, 32, 32), 10) == NetworkSize(network)
+
+
+def test_a_network_that_could_be_built_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name may come from a file, and building takes time and memory."""
+    monkeypatch.chdir(tmp_path)
+    swin_folder(tmp_path)
+    assert parameters("hf:swin", (3, 32, 32), 10) is not None
+    assert NetworkSize.of("hf:swin", (3, 32, 32), 10) == NetworkSize("hf:swin")
 
 
 def test_shapes_that_a_name_tells(digits: cu.Dataset) -> None:

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -377,3 +378,11 @@ def test_pictures_are_found_beside_the_file(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text(lines.replace("b.png", "c.png"))
     with refused("c.png is not there"):
         audit_file(tmp_path / "p.csv")
+
+
+def test_the_columns_of_a_frame_name_the_classes(rng: np.random.Generator) -> None:
+    p, labels = rng.dirichlet(np.ones(3), 60), np.array(["rose", "red", "white"] * 20)
+    frame = pandas.DataFrame(p, columns=["red", "rose", "white"])
+    audited = cu.audit(pandas.Series(labels), frame)
+    assert audited.document() == cu.audit(labels, p, classes=["red", "rose", "white"]).document()
+    assert cu.audit([0, 1, 2] * 20, pandas.DataFrame(p)).document() == cu.audit([0, 1, 2] * 20, p).document()

@@ -139,8 +139,9 @@ def test_the_rows_of_a_table(here, model):
         [39, 0, 0, 0, 0],
     ]  # 39: the training median
     np.testing.assert_allclose(found.probabilities, said(network, np.float32(expected)), atol=1e-6)
-    (note,) = found.notes
-    assert all(fact in note for fact in ("city", "1 of 5 rows", "'Paris'", "line 6"))
+    unseen, filled = found.notes
+    assert all(fact in unseen for fact in ("city", "1 of 5 rows", "'Paris'", "line 6"))
+    assert "(age 1, city 1)" in filled
     assert found.labels == [data.classes[c] for c in found.probabilities.argmax(axis=1)]
 
 
@@ -200,7 +201,7 @@ def test_what_is_no_image_is_refused(photos, model, here, place, facts):
 )
 def test_rows_that_the_network_cannot_read_are_refused(here, model, header, rows, facts):
     write("train.csv", ["age", "city", "label"], [row for row in ROWS if all(row)])
-    model(cu.load("csv:train.csv").train)
+    model(cu.load("train.csv", missing="refuse").train)
     write("new.csv", header, rows)
     with refused("new.csv", *facts):
         cu.predict("model", "new.csv")
@@ -210,7 +211,7 @@ def test_rows_that_cannot_be_read_are_skipped_and_counted(here, model):
     """The first few are named; what is kept and scored is of the rows that are left."""
     rows = [row for row in ROWS if all(row)]
     write("train.csv", ["age", "city", "label"], rows)
-    data = cu.load("csv:train.csv").train
+    data = cu.load("train.csv", missing="refuse").train
     network = model(data)
     bad = [("old", "Rome", "yes"), ("", "Bern", "no"), ("3", "", "no")]
     write("new.csv", ["id", "age", "city"], [(f"c{i}", *row[:2]) for i, row in enumerate([*bad, *rows])])

@@ -158,7 +158,7 @@ def test_a_frame_keeps_columns_and_is_scored(table: str) -> None:
     found = cu.predict("model", frame, keep=["id"])
     np.testing.assert_allclose(found.probabilities, of_file.probabilities, atol=1e-6)
     assert (found.kept, found.truth, found.scores) == (of_file.kept, of_file.truth, of_file.scores)
-    frame.loc[3, "a"] = np.nan
+    frame.loc[3, "a"] = np.inf
     found = cu.predict("model", frame, keep=["id"])
     assert found.kept["id"] == [f"c{i}" for i in range(60) if i != 3]
     assert found.notes[-1] == "Skipped 1 of 60 rows, which cannot be read."

@@ -1,5 +1,6 @@
 """`cu adjust`: correct saved predictions of a model of any framework."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -7,7 +8,7 @@ import typer
 
 from class_uncertainty.cli.options import EXCEL_SAFE, FORCE, JSON, argument, optional
 from class_uncertainty.errors import InputError
-from class_uncertainty.io import free_name, same_file
+from class_uncertainty.io import free_name
 
 if TYPE_CHECKING:
     from class_uncertainty.workflows.adjust_predictions import AdjustedPredictions
@@ -63,19 +64,20 @@ def adjust(
     """
     from class_uncertainty.posthoc.goal import read_numbers
     from class_uncertainty.posthoc.priors import PRIORS
+    from class_uncertainty.posthoc.written_predictions import files_read
     from class_uncertainty.reporting import terminal
     from class_uncertainty.workflows.adjust_predictions import adjust_predictions, adjusted_from, check_target
 
-    if out and any(place and same_file(out, place) for place in (counts, prior)):
-        raise InputError(f"--out is {out}, which is read: give another name.")
     class_counts = None if counts is None else read_numbers(counts, "--counts")
     strength = _read_tau(tau)
     wanted = prior if prior in PRIORS else read_numbers(prior, "--prior", "train, equal, ")
+    made_from = adjusted_from(predictions, class_counts, unseen, strength, bias, wanted, excel_safe)
+    read = [*files_read(predictions, unseen), counts, prior]
+    check = partial(check_target, made_from=made_from, force=force, read=read)
     if out is None:
         suffix = ".csv" if predictions.suffix.lower() == ".csv" else ".npz"
-        default = predictions.parent / f"{predictions.stem}-adjusted{suffix}"
-        made_from = adjusted_from(predictions, class_counts, unseen, strength, bias, wanted)
-        out = free_name(default, made_from, check_target)
+        out = free_name(predictions.parent / f"{predictions.stem}-adjusted{suffix}", check)
+    check(out)
     adjusted = adjust_predictions(
         predictions,
         class_counts,

@@ -8,7 +8,7 @@ import typer
 
 from class_uncertainty.cli.options import FORCE, JSON, argument, optional
 from class_uncertainty.errors import InputError
-from class_uncertainty.io import check_ending, check_replaceable, origin, same_file, write_whole
+from class_uncertainty.io import blank_mark, check_ending, check_replaceable, origin, signed, write_whole
 from class_uncertainty.text import tell
 
 BROKEN = 4  # the exit code where a condition breaks the gate
@@ -57,31 +57,28 @@ def audit(
     from class_uncertainty.posthoc.gate import broken, parse_condition
     from class_uncertainty.posthoc.goal import read_numbers
     from class_uncertainty.posthoc.run_changes import read_record, run_changes
+    from class_uncertainty.posthoc.written_predictions import files_read
     from class_uncertainty.reporting import audit_page, audit_terminal, terminal
     from class_uncertainty.workflows.audit import audit_file
 
     conditions = [parse_condition(text, has_baseline=baseline is not None) for text in fail_if or []]
     earlier = read_record(baseline) if baseline else None
-    for place in filter(None, (report, save)):
-        if any(read and same_file(place, read) for read in (predictions, baseline, costs, counts, prior)):
-            raise InputError(f"{place} is read and would be overwritten: give another name.")
     if report and save and report.resolve() == save.resolve():
         raise InputError(f"--report and --save both name {save}: give two names.")
-    made_from = origin(predictions, predictions.resolve())
+    given_counts = None if counts is None else read_numbers(counts, "--counts")
+    given_prior = None if prior is None else read_numbers(prior, "--prior")
+    files = [file.resolve() for file in (predictions, costs, baseline) if file]
+    made_from = origin(predictions, files, given_counts, given_prior, fail_if)
+    read = [*files_read(predictions), baseline, costs, counts, prior]
     if report:
-        audit_page.check_place(report, made_from, force)
+        audit_page.check_place(report, made_from, force, read)
     if save:
         check_ending(save, "audit", (".json", ""))
-        check_replaceable(save, made_from, force)
-    audited = audit_file(
-        predictions,
-        counts=None if counts is None else read_numbers(counts, "--counts"),
-        prior=None if prior is None else read_numbers(prior, "--prior"),
-        costs=costs,
-    )
+        check_replaceable(save, made_from, force, read=read)
+    audited = audit_file(predictions, counts=given_counts, prior=given_prior, costs=costs)
     changes = run_changes(audited.record, earlier) if earlier else None
     lines = broken(conditions, audited.record, changes)
-    document = audited.document() | {"made_from": made_from}
+    document = audited.document()
     document |= {"conditions": [one.text for one in conditions], "broken": lines}
     document |= {"changes": changes.document()} if changes else {}
     files = []
@@ -89,7 +86,8 @@ def audit(
         gate = audit_page.Gate(tuple(one.text for one in conditions), tuple(lines))
         files.append(audit_page.write(audited, report, changes, gate, made_from))
     if save:
-        write_whole(save, json.dumps(terminal.finite(document), indent=1).encode())
+        kept = json.dumps(terminal.finite(document) | {"mark": blank_mark(made_from)}, indent=1)
+        write_whole(save, signed(kept.encode(), made_from))
         files.append(save)
     if as_json:
         terminal.print_json(document)

@@ -1,5 +1,6 @@
 """`cu card`: a saved model as a README.md."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,18 +16,19 @@ def card(
     """Write the model card of a saved model: errors of each class, data, method, cost and limits.
 
     **cu card model** writes README.md beside model.safetensors, with the header that model hubs read. Nothing is
-    trained or predicted: the card holds what was measured when the model was saved. The card of another model is not
-    replaced: **--out FILE** names another file.
+    trained or predicted: the card holds what was measured when the model was saved. Another README.md, or one that you
+    edited, is kept: then the card is README-2.md, unless **--out** names it.
     """
-    from class_uncertainty.io import write_whole
+    from class_uncertainty.io import free_name
     from class_uncertainty.reporting import terminal
     from class_uncertainty.training.saved_model import files_of
-    from class_uncertainty.workflows.model_card import check_card, model_card
+    from class_uncertainty.workflows.model_card import check_card, model_card, write_card
 
     content = model_card(model)
-    target = out or files_of(model)[0].with_name("README.md")
-    check_card(target, model, force)
-    write_whole(target, content.encode())
+    check = partial(check_card, model=model, force=force)
+    target = out or free_name(files_of(model)[0].with_name("README.md"), check)
+    check(target)
+    write_card(target, model, content)
     if as_json:
         terminal.print_json({"file": str(target)})
     else:

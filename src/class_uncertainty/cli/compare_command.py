@@ -5,12 +5,12 @@ from typing import Annotated
 import typer
 
 from class_uncertainty.cli import options
-from class_uncertainty.cli.options import PLACE, ROWS, TRAINING, Command, shared
+from class_uncertainty.cli.options import COLUMNS, PLACE, ROWS, TRAINING, Command, shared
 from class_uncertainty.cli.start import start
 from class_uncertainty.runs.comparison import check_against, check_choose_on, check_choosing
 
 
-@shared(*TRAINING, *PLACE, *ROWS)
+@shared(*COLUMNS, *TRAINING, *PLACE, *ROWS)
 def compare(
     data: options.DATA,
     command: Command,

@@ -22,6 +22,7 @@ def demo(
     on real digits from scikit-learn.
     """
     with start(Command(store=folder / "runs.sqlite", as_json=as_json)) as running:
+        from class_uncertainty.io import origin
         from class_uncertainty.reporting import html_page, terminal_tables
         from class_uncertainty.reporting.report_data import galleries_of
         from class_uncertainty.reporting.section import fix_section
@@ -30,7 +31,8 @@ def demo(
         from class_uncertainty.workflows.measure import measure
 
         dataset, known = running.prepare("digits-lt:20")
-        page, made_from = html_page.page_place(dataset.name, None, folder / "report.html")
+        made_from = origin("cu demo", dataset.name)
+        page = html_page.page_place(made_from, None, folder / "report.html")
         running.say("Real handwritten digits, made long-tailed: 120 examples of the digit 0, 6 of the digit 9.")
         running.say("naive -> adjusted -> best single -> ensemble -> student: what each step buys")
         fixed = fix(dataset, **known)

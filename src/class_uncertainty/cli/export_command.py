@@ -1,5 +1,6 @@
 """The command that writes a saved model for other programs."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -28,13 +29,15 @@ def export(
     check_address_space()
     from class_uncertainty.integrations.export import export as export_model
     from class_uncertainty.integrations.export import exported_from
-    from class_uncertainty.io import free_name
+    from class_uncertainty.io import check_replaceable, free_name
     from class_uncertainty.reporting import terminal
     from class_uncertainty.training.saved_model import files_of
 
     weights, _ = files_of(model)
-    default = weights.with_suffix(f".{to or FORMATS[0]}")
-    target = out or free_name(default, exported_from(model))
+    ending = to or FORMATS[0]
+    made_from = exported_from(model, ending)
+    check = partial(check_replaceable, made_from=made_from, force=force, read=files_of(model))
+    target = out or free_name(weights.with_suffix(f".{ending}"), check)
     exported = export_model(model, target, to=to, trust_code=trust_code, force=force)
     if as_json:
         terminal.print_json(exported.document())

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from class_uncertainty.cli import options
-from class_uncertainty.cli.options import PLACE, TRAINING, Command, shared
+from class_uncertainty.cli.options import COLUMNS, PLACE, TRAINING, Command, shared
 from class_uncertainty.cli.start import start
 from class_uncertainty.errors import InputError, notice
 from class_uncertainty.runs.comparison import MAX_SEEDS
@@ -28,7 +28,7 @@ SEEDS = "Networks before and after, for the ±, which --trainings does not count
 ALL_CLASSES = "List every class before and after, however many there are."
 
 
-@shared(*TRAINING, *PLACE)
+@shared(*COLUMNS, *TRAINING, *PLACE)
 def fix(
     data: options.DATA,
     command: Command,
@@ -42,7 +42,6 @@ def fix(
     label_issues: Annotated[bool | None, options.optional(LABEL_ISSUES)] = None,
     all_classes: Annotated[bool, typer.Option("--all-classes", help=ALL_CLASSES)] = False,
     page: Annotated[Path | None, options.optional(PAGE, "PAGE.html", "--report")] = None,
-    force: options.FORCE = False,
     costs: Annotated[str | None, options.elsewhere("--costs", "--cost", instead="--goal cost:")] = None,
     prior: Annotated[str | None, options.elsewhere("--prior", instead="--goal prior:", **PRIORS)] = None,
 ) -> None:
@@ -71,15 +70,22 @@ def fix(
     names = options.read_candidates(candidates)
     options.check_fix(goal, deploy)
     with start(command, data) as running:
+        from class_uncertainty.data.spec import file_stem, paths_named
+        from class_uncertainty.io import origin
         from class_uncertainty.reporting.html_page import page_place, write
         from class_uncertainty.reporting.section import fix_section
         from class_uncertainty.reporting.terminal_tables import print_fix
         from class_uncertainty.training.model_files import files_of
         from class_uncertainty.workflows.fix import fix as fix_classes
 
-        dataset, known = running.prepare(data)
-        default = Path(files_of(save)[0].with_suffix(".html").name) if save else None
-        page, made_from = page_place(dataset.name, page, default, force)
+        dataset, known = running.prepare(data, writes=files_of(save) if save else ())
+        default = Path(f"{file_stem(dataset.name)}.html")
+        if save:
+            default = Path(files_of(save)[0].with_suffix(".html").name)
+        asked = (names, goal, deploy, trainings, seeds, known["recipe"])
+        read = paths_named(dataset.name, goal, command.network, root=command.root)
+        made_from = origin(f"a fix of {dataset.name}", read, *asked)
+        page = page_place(made_from, page, default, command.force, read)
         fixed = fix_classes(
             dataset,
             candidates=names,
@@ -89,7 +95,6 @@ def fix(
             seeds=seeds,
             save=save,
             embed_weights=embed_weights,
-            force=force,
             label_issues=label_issues,
             **known,
         )

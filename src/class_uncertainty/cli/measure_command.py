@@ -3,13 +3,13 @@
 from typing import Annotated
 
 from class_uncertainty.cli import options
-from class_uncertainty.cli.options import PLACE, TRAINING, Command, shared
+from class_uncertainty.cli.options import COLUMNS, PLACE, TRAINING, Command, shared
 from class_uncertainty.cli.start import start
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation.estimators import compared_estimators
 
 
-@shared(*TRAINING, *PLACE)
+@shared(*COLUMNS, *TRAINING, *PLACE)
 def measure(
     data: options.DATA,
     command: Command,

@@ -15,6 +15,7 @@ import typer
 
 from class_uncertainty.checks import check_distinct
 from class_uncertainty.data.examples import VIEWS as VIEWS_RANGE
+from class_uncertainty.data.spec import with_options
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation.estimators import MAX_MEMBERS
 from class_uncertainty.runs.comparison import MAX_SEEDS, check_seeds
@@ -76,7 +77,7 @@ def argument(about: str, metavar: str) -> Any:
 
 
 DATA = Annotated[
-    str, argument("What to train on, as 'cu list data' lists it, e.g. digits-lt:20 or folder:PATH.", "DATA")
+    str, argument("A folder of images, a .csv, .parquet or .npz file, or a name from 'cu list data'.", "DATA")
 ]
 MEMBERS = Annotated[
     int, whole("--members", "Networks, folds or snapshots that measure uncertainty.", 1, MAX_MEMBERS, shown=True)
@@ -107,7 +108,9 @@ TRUST_CODE = Annotated[
 EMBED_WEIGHTS = Annotated[
     bool, typer.Option("--embed-weights", help="Save the weights of the backbone too, in the same file.")
 ]
-FORCE = Annotated[bool, typer.Option("--force", help="Replace files of other data, other options or another origin.")]
+FORCE = Annotated[
+    bool, typer.Option("--force", help="Replace files that the same command did not write, or that have changed.")
+]
 ROOT = Annotated[Path | None, optional("The data folder; by default CLASS_UNCERTAINTY_DATA.", "FOLDER")]
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
@@ -115,8 +118,9 @@ JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 RUNS = Path("runs.sqlite")
 
 # which of the shared options a command has
+COLUMNS = ("label", "test", "group", "drop", "missing")
 STORED = ("root", "store", "as_json")
-TRAINING = ("epochs", "recipe", "backbone", "views", "network", "pretrained", "budget", "profile", *STORED)
+TRAINING = ("epochs", "recipe", "backbone", "views", "network", "pretrained", "budget", "profile", "force", *STORED)
 PLACE = ("on", "device")
 ROWS = ("shard", "retrain_older")
 
@@ -125,6 +129,17 @@ ROWS = ("shard", "retrain_older")
 class Command:
     """The options that commands share, as they were typed; at their defaults where a command lacks them."""
 
+    label: Annotated[str | None, optional("Of a table: the column of classes; by default label.", "COLUMN")] = None
+    test: Annotated[
+        str | None, optional("What to judge on: another file, or a share as 0.2; by default five folds.", "FILE|SHARE")
+    ] = None
+    group: Annotated[
+        str | None, optional("The column of what rows belong to, as patients: no split divides them.", "COLUMN")
+    ] = None
+    drop: Annotated[str | None, optional("Columns to leave out, as id,name.", "COLUMNS")] = None
+    missing: Annotated[
+        str | None, optional("Missing values: fill (the default), drop (the row) or refuse.", "POLICY")
+    ] = None
     epochs: Annotated[
         int | None, whole("--epochs", "Passes over the data; by default the recipe's.", 1, MAX_EPOCHS)
     ] = None
@@ -177,6 +192,7 @@ class Command:
         bool, typer.Option("--retrain-older", help="Train results of older revisions of a method again.")
     ] = False
     profile: Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")] = None
+    force: FORCE = False
     root: ROOT = None
     store: Annotated[Path, typer.Option(help="SQLite file of results; what is in it is not trained again.")] = RUNS
     as_json: JSON = False
@@ -192,6 +208,9 @@ def shared(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         @wraps(function)
         def call(**typed: Any) -> None:
             command = Command(**{name: typed.pop(name) for name in names})
+            if COLUMNS[0] in names:
+                given = {name: getattr(command, name) for name in COLUMNS if getattr(command, name) is not None}
+                typed["data"] = with_options(typed["data"], given)
             function(command=command, **typed)
 
         call.__signature__ = Signature([*own, *given])  # type: ignore[attr-defined]

@@ -2,14 +2,14 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from class_uncertainty.cli.options import EXCEL_SAFE, FORCE, JSON, TRUST_CODE, argument, optional, split
-from class_uncertainty.errors import InputError
-from class_uncertainty.io import free_name, origin, same_file
+from class_uncertainty.io import free_name, origin
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.text import in_list, number, printable
 
@@ -53,39 +53,26 @@ def predict(
     of the name that the label had in training, by **--label**, by folders that have names of classes, or by an array y.
     """
     check_address_space()
-    from class_uncertainty.data.readers.folder import IMAGE_SUFFIXES
     from class_uncertainty.posthoc.goal import read_numbers
     from class_uncertainty.posthoc.priors import PRIORS
-    from class_uncertainty.posthoc.written_predictions import (
-        check_kept,
-        check_places,
-        description_of,
-        write_predictions,
-    )
+    from class_uncertainty.posthoc.written_predictions import check_kept, check_places, write_predictions
     from class_uncertainty.reporting import terminal
     from class_uncertainty.training.saved_model import files_of
     from class_uncertainty.workflows.predict import predict as predict_examples
 
-    options = (examples.resolve(), files_of(model)[0].resolve(), prior, keep, label)
-    made_from = origin(f"{examples} by {model}", *options)
-    if out is None:
-        out = free_name(Path(f"{examples.resolve().stem}-predictions.csv"), made_from, check_places)
-    for place in (out, description_of(out)):
-        if any(same_file(place, other) for other in (examples, prior, *files_of(model))):
-            beside = "" if place == out else f", beside which {place} is written"
-            raise InputError(f"--out is {out}{beside}, which is read: give another name.")
-    if out.suffix.lower() in IMAGE_SUFFIXES:
-        raise InputError(f"--out is {out}, the name of an image: give a name that ends in .csv.")
-    check_places(out, made_from, force)
     wanted = prior if prior in PRIORS else read_numbers(prior, "--prior", "train, equal, ")
+    options = (examples.resolve(), files_of(model)[0].resolve(), wanted, keep, label, excel_safe)
+    made_from = origin(f"{examples} by {model}", *options)
+    check = partial(check_places, made_from=made_from, force=force, read=(examples, prior, *files_of(model)))
+    out = out or free_name(Path(f"{examples.resolve().stem}-predictions.csv"), check)
+    check(out)
     columns = split("column", keep, str) if keep else ()
     check_kept(columns)
     with terminal.progress_bars("examples") as progress:
         predicted = predict_examples(
             model, examples, prior=wanted, keep=columns, label=label, trust_code=trust_code, progress=progress
         )
-    about = predicted.document() | {"made_from": made_from}
-    files = write_predictions(out, predicted.table(), about, excel_safe)
+    files = write_predictions(out, predicted.table(), predicted.document(), excel_safe, made_from)
     if as_json:
         rows = {"examples": len(predicted.names), "predictions": _rows(predicted)}
         terminal.print_json({"file": str(out)} | predicted.document() | rows)
@@ -156,6 +143,9 @@ def _scored(predicted: "Predicted") -> list[str]:
     weighing = "" if predicted.prior is None else ", with classes weighed by the prior that they are for"
     decided = " of the predicted classes" if _differ(predicted) else ""
     calibration = f"NLL {scores.nll:.3f}, ECE{decided} {scores.ece:.1f} %"
+    judged = sum(error == error for error in scores.class_errors)
+    if judged < len(predicted.classes):
+        errors += f" over {judged:,} of {len(predicted.classes):,} classes"
     scored = f"Scored by {predicted.scored_by}, {labelled:,} examples: {errors}"
     sentences = [f"{scored}; of the probabilities{weighing}: {calibration}."]
     if predicted.two:

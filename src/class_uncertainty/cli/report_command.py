@@ -26,12 +26,16 @@ def report(
     """
     options.check_estimate(estimator, 5, None)
     with start(command, create=False) as running:
-        from class_uncertainty.io import check_folder
+        from class_uncertainty.data.spec import file_stem, paths_named
+        from class_uncertainty.io import check_folder, origin
         from class_uncertainty.reporting import html_page
         from class_uncertainty.reporting.report_data import sections
 
-        default = None if data else Path("report.html")
-        out, made_from = html_page.page_place(data or f"all of {command.store}", out, default, force)
+        asked = data or "all"
+        default = Path(f"{file_stem(data)}.html" if data else "report.html")
+        read = paths_named(data, root=command.root)
+        made_from = origin(f"{asked} in {command.store}", read, command.store.resolve(), estimator)
+        out = html_page.page_place(made_from, out, default, force, read)
         if figures:
             check_folder(figures / "chart")
         with running.loader() as load:

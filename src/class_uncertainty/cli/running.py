@@ -1,7 +1,6 @@
 """A command at work: an open store, progress on stderr, text or JSON on stdout, a Ctrl-C that loses nothing."""
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,8 +10,9 @@ from typing import Any
 from class_uncertainty.cli.interrupts import exit_code
 from class_uncertainty.cli.options import Command
 from class_uncertainty.data import Dataset
+from class_uncertainty.data.spec import paths_named
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
-from class_uncertainty.io import check_ending, check_writable, starts_with
+from class_uncertainty.io import check_unread
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.reporting import terminal
 from class_uncertainty.reporting.news_view import print_news
@@ -25,13 +25,12 @@ from class_uncertainty.text import amount_of, tell
 from class_uncertainty.training import Recipe, default_recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import resolve_device
-from class_uncertainty.training.networks.network_table import find_network
+from class_uncertainty.training.networks.network_table import find_network, sealed_as_named
 from class_uncertainty.training.networks.user_code import trust
 from class_uncertainty.workflows.load_named import PIXELS, load_named, with_backbone
 
 FINE_TUNE = "fine-tune"  # the recipe for images and pretrained weights
 FEATURES = "features by "  # how the progress of embedding begins
-TRACE = re.compile(rb'\s*\{\s*"schemaVersion"')  # how a trace begins
 
 
 class Known(Shared):
@@ -66,12 +65,19 @@ class Running:
 
             yield partial(read, root=self.command.root, progress=show)
 
-    def prepare(self, data: str, prefix: str = "") -> tuple[Dataset, Known]:
-        """The data set, and what a workflow is to know; `prefix` begins every note on the data."""
+    def prepare(self, data: str, prefix: str = "", writes: Iterable[Path] = ()) -> tuple[Dataset, Known]:
+        """The data set, and what a workflow is to know; `prefix` begins every note on the data.
+
+        What the command `writes` must be nothing that it reads.
+        """
         self.watch.open()  # reading large data takes time too
         command = self.command
         if command.network is not None and command.backbone not in (None, PIXELS):
             raise InputError(f"--network is {command.network!r} and --backbone {command.backbone!r}: give one of them.")
+        used = [command.store, *paths_named(data, command.network, command.backbone, root=command.root)]
+        for file in (*writes, command.profile):
+            if file:
+                check_unread(file, used)
         if network := self.changes.get("network"):
             trust(network)
             find_network(network)  # refuses one that there is not, before data are read
@@ -90,12 +96,13 @@ class Running:
         if command.pretrained and name is None and dataset.train.is_images:
             name = FINE_TUNE
         return dataset, {
-            "recipe": default_recipe(dataset.train, name, **self.changes),
+            "recipe": sealed_as_named(default_recipe(dataset.train, name, **self.changes)),
             "store": self.store,
             "device": command.device,
             "budget": self.deadline,
             "progress": self.watch,
             "profile": command.profile,
+            "force": command.force,
             "on": command.on,
         }
 
@@ -126,8 +133,6 @@ def open_running(
     if command.device is not None and command.on is None:
         resolve_device(command.device)  # refuses one that there is not, before data are read
     profile = command.profile
-    if profile and profile.resolve() == command.store.resolve():
-        raise InputError(f"--profile and --store are both {command.store}: give them different names.")
     written = _written(profile)
     with Store(command.store, create) as store:
         running = Running(command, recipe, changes, store, deadline)
@@ -163,13 +168,5 @@ def _kept(store: Store) -> str:
 
 
 def _written(profile: Path | None) -> int:
-    """When a trace was last written; 0 where there is none. Refuses a file that is not ours."""
-    if not profile:
-        return 0
-    check_ending(profile, "trace", (".json", ""))
-    check_writable(profile)
-    if not profile.exists():
-        return 0
-    if profile.stat().st_size and not starts_with(profile, TRACE):
-        raise InputError(f"{profile} exists and is not a trace that --profile wrote: give another name.")
-    return profile.stat().st_mtime_ns
+    """When a trace was last written; 0 where there is none."""
+    return profile.stat().st_mtime_ns if profile and profile.exists() else 0

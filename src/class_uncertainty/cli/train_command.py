@@ -7,19 +7,18 @@ import typer
 
 from class_uncertainty.checks import LARGEST
 from class_uncertainty.cli import options
-from class_uncertainty.cli.options import TRAINING, Command, shared
+from class_uncertainty.cli.options import COLUMNS, TRAINING, Command, shared
 from class_uncertainty.cli.start import start
 from class_uncertainty.errors import InputError
 
 
-@shared(*TRAINING)
+@shared(*COLUMNS, *TRAINING)
 def train(
     data: options.DATA,
     command: Command,
     method: Annotated[str, typer.Option(help="A name from 'cu list methods'.")] = "naive",
     save: options.SAVE = None,
     embed_weights: options.EMBED_WEIGHTS = False,
-    force: options.FORCE = False,
     seed: Annotated[
         int, options.whole("--seed", "Of initialisation, order and augmentation.", 0, LARGEST - 1, shown=True)
     ] = 0,
@@ -43,10 +42,11 @@ def train(
     options.check_estimate(estimator, members, score)
     with start(command, data) as running:
         from class_uncertainty.reporting.terminal_tables import print_comparison
+        from class_uncertainty.training.saved_model import files_of
         from class_uncertainty.workflows.compare import Comparison
         from class_uncertainty.workflows.train import train as train_network
 
-        dataset, known = running.prepare(data)
+        dataset, known = running.prepare(data, writes=files_of(save) if save else ())
         trained = train_network(
             dataset,
             method,
@@ -57,7 +57,6 @@ def train(
             score=score,
             save=save,
             embed_weights=embed_weights,
-            force=force,
             **known,
         )
         running.show(Comparison(dataset, (trained.result,), trained.estimate), print_comparison)

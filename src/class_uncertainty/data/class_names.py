@@ -12,6 +12,10 @@ from class_uncertainty.text import enumerated
 
 NAMED = 3  # groups of twins in a sentence
 _SPLIT = re.compile(r"(?:^|[^a-z])(train|training|test|testing|val|valid|validation)(?:[^a-z]|$)")
+_UNSEEN = re.compile(  # what Unicode calls default-ignorable, and the blank pattern of Braille
+    "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 _ESCAPE = re.compile(r"\\(?:[tnr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")  # of a character that cannot be printed
 
 
@@ -38,7 +42,7 @@ def notice_twins(names: Iterable[str]) -> None:
     alike: dict[str, list[str]] = {}
     for name in names:
         text = _ESCAPE.sub(lambda escape: escape[0].encode().decode("unicode_escape"), name)
-        folded = normalize("NFKC", normalize("NFKC", text).casefold())
+        folded = normalize("NFKC", normalize("NFKC", _UNSEEN.sub("", text)).casefold())
         seen = "".join(c for c in folded if not c.isspace() and category(c) != "Cf")
         alike.setdefault(seen, []).append(name)
     twins = [" and ".join(map(_spelt_out, group)) for group in alike.values() if len(group) > 1]
@@ -49,8 +53,8 @@ def notice_twins(names: Iterable[str]) -> None:
 
 
 def _spelt_out(name: str) -> str:
-    """A name between quotes; accents that stand apart from their letters, which look alike, as escapes."""
-    return f"'{name}'" if normalize("NFC", name) == name else ascii(name)
+    """A name between quotes; accents that stand apart from their letters, and what nobody sees, as escapes."""
+    return f"'{name}'" if normalize("NFC", _UNSEEN.sub("", name)) == name else ascii(name)
 
 
 def split_of(name: str) -> str | None:

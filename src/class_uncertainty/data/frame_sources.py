@@ -12,7 +12,7 @@ from class_uncertainty.data.spec import Spec
 from class_uncertainty.data.splits import REPEATS_POLICIES
 from class_uncertainty.data.table_splits import TableOptions, encode_splits
 from class_uncertainty.data.tabular import LABEL, MISSING_POLICIES
-from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.errors import unknown
 
 TEST_FRAME = "the test DataFrame"
 
@@ -22,7 +22,7 @@ def dataset_of(frame: Any, seed: int, test: Any = None, **columns: Any) -> Datas
     shares = test is not None and not is_frame(test)
     table = table_options(**columns, share=test if shares else None, seed=seed)
     options = {option: value for option, value in columns.items() if value} | ({"test": test} if shares else {})
-    query = {option: ",".join(_several(value)) for option, value in options.items()}
+    query = {option: ",".join(several(value)) for option, value in options.items()}
     left_out = list[LeftOut]()
     train, test_table = table_of(frame), table_of(test, TEST_FRAME) if is_frame(test) else None
     splits = encode_splits(train, test_table, table, left_out)
@@ -59,27 +59,14 @@ def table_options(
     return TableOptions(
         label=LABEL if label is None else str(label),
         group=None if group is None else str(group),
-        categorical=_several(categorical),
-        drop=_several(drop),
-        missing=missing or MISSING_POLICIES[0],
+        categorical=several(categorical),
+        drop=several(drop),
+        missing=missing,
         drops_repeats=repeats == "drop",
         least=min or 0,
         **others,
     )
 
 
-def _several(value: Any) -> list[str]:
+def several(value: Any) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
-
-
-def refuse_keywords(spec: str, **keywords: Any) -> None:
-    """Options of data that have a name stand in the name."""
-    given = {
-        option: "FILE" if is_frame(value) else ",".join(_several(value))
-        for option, value in keywords.items()
-        if value is not None and not (isinstance(value, list | tuple) and not value)
-    }
-    if given:
-        query = "&".join(f"{option}={text}" for option, text in given.items())
-        written = f"{spec}{'&' if '?' in spec else '?'}{query}"
-        raise InputError(f"{next(iter(given))} is a keyword for DataFrames alone: write {written!r}.")

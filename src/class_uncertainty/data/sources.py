@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from class_uncertainty.checks import Frame, check, take
+from class_uncertainty.checks import Frame, check, is_frame, take
 from class_uncertainty.data.cache import Decoding, Progress, cached
 from class_uncertainty.data.class_names import notice_twins
 from class_uncertainty.data.dataset import Dataset, align
 from class_uncertainty.data.examples import Data
-from class_uncertainty.data.frame_sources import dataset_of, refuse_keywords
+from class_uncertainty.data.frame_sources import dataset_of, several
 from class_uncertainty.data.images import jpeg
 from class_uncertainty.data.readers import cifar, folder, parquet, places, svhn
 from class_uncertainty.data.readers.svhn import DIGITS
@@ -35,11 +35,13 @@ from class_uncertainty.data.spec import (
     split_backbone,
     split_query,
     whole,
+    with_options,
 )
 from class_uncertainty.data.splits import REPEATS_POLICIES, duplicate, long_tail, svci20, validation_split
 from class_uncertainty.data.tabular import MISSING_POLICIES
 from class_uncertainty.data.user_sources import from_csv, from_folder, from_npz, from_parquet
 from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.io import near
 
 # means and deviations of pixels from 0 to 1, by channel; LDAM-DRW and Bag-of-Tricks use cifar for CIFAR-100 too
 STATISTICS = {
@@ -141,6 +143,7 @@ def digits(spec: DataSpec) -> Splits:
     return data.take(kept), data.take(np.setdiff1d(np.arange(len(data)), kept))
 
 
+FILES = ("csv", "parquet", "npz")  # the endings of files, which are names of sources
 RATIO = "an imbalance ratio (largest class to smallest)"
 COUNT = "a whole number of examples per class"
 SIDES = (4, 1024)  # pixels per side that images are read at
@@ -182,7 +185,7 @@ def load(
     seed: int = 0,
     progress: Progress | None = None,
     label: str | int | None = None,
-    test: float | Frame | None = None,
+    test: float | str | Frame | None = None,
     group: str | int | None = None,
     categorical: str | Sequence[str] = (),
     drop: str | Sequence[str] = (),
@@ -190,14 +193,14 @@ def load(
     repeats: str | None = None,
     min: int | None = None,
 ) -> Dataset:
-    """Load a data set by name, or from a DataFrame.
+    """Load a data set from a path, by name, or from a DataFrame.
 
     Parameters
     ----------
     spec : str or DataFrame
-        SOURCE[:ARGUMENT][?OPTION=VALUE&...], as "digits-lt:20", "folder:photos?size=32" or "csv:table.csv?label=kind".
-        The command `cu list data` lists every source and option. Or a DataFrame of pandas, polars or Arrow, whose
-        columns become features as those of a CSV file do.
+        A path, as "churn.csv" or "photos/"; or SOURCE[:ARGUMENT][?OPTION=VALUE&...], as "digits-lt:20",
+        "folder:photos?size=32" or "csv:table.csv?label=kind". The command `cu list data` lists every source and option.
+        Or a DataFrame of pandas, polars or Arrow, whose columns become features as those of a CSV file do.
     root : str or Path, optional
         The data folder, where relative paths and downloaded files are looked up; by default the environment variable
         CLASS_UNCERTAINTY_DATA, or a folder in the user's cache.
@@ -206,10 +209,9 @@ def load(
     progress : callable, optional
         Called with (what, done, total) while images are decoded.
     label : str, optional
-        Of a DataFrame: the column of classes, 'label' by default. Where data have a name, this option and those that
-        follow stand in the name.
-    test : float or DataFrame, optional
-        Rows to judge on: the share of each class, or another DataFrame. Without it, five folds judge.
+        The column of classes, 'label' by default. This option and those that follow may stand in the name instead.
+    test : float, str or DataFrame, optional
+        Rows to judge on: the share of each class, another file, or another DataFrame. Without it, five folds judge.
     group : str, optional
         The column of what rows belong to, as patients: folds and `test` keep each on one side.
     categorical : str or sequence of str
@@ -217,7 +219,7 @@ def load(
     drop : str or sequence of str
         Columns to leave out.
     missing : str, optional
-        Missing values: "refuse" (the default), "fill" or "drop" (the row).
+        Missing values: "fill" (the default: the median, or a category of their own), "refuse" or "drop" (the row).
     repeats : str, optional
         "drop" leaves out training rows that repeat another in every feature, or are test rows.
     min : int, optional
@@ -248,15 +250,17 @@ def load(
     check(Path | None, root=root)
     check(int, seed=seed)
     check(Callable | None, progress=progress)
-    check(float | Frame | None, test=test)
+    check(float | str | Frame | None, test=test)
     categorical = take(str | list[str], categorical=categorical)
     drop = take(str | list[str], drop=drop)
     columns: dict[str, Any] = {"label": label, "group": group, "categorical": categorical, "drop": drop}
     columns |= {"missing": missing, "repeats": repeats, "min": min}
     if not isinstance(spec, str):
         return dataset_of(spec, seed, test, **columns)
-    refuse_keywords(_with_source(spec), test=test, **columns)
-    return read_data(replace(parse_data(spec, root), seed=seed, progress=progress))
+    if is_frame(test):
+        raise InputError("test is a DataFrame, and the data are not: give a file, or a share as 0.2.")
+    given = {option: ",".join(several(value)) for option, value in (columns | {"test": test}).items() if value}
+    return read_data(replace(parse_data(with_options(spec, given), root), seed=seed, progress=progress))
 
 
 def read_data(spec: DataSpec) -> Dataset:
@@ -286,28 +290,42 @@ def parse_data(text: str, root: str | Path | None = None) -> DataSpec:
     escaped = text.encode(errors="backslashreplace").decode()
     if text != escaped:
         raise InputError(f"{escaped!r} is not UTF-8, and results are stored under that name: rename it.")
-    spec = parse_spec("data", text)
+    place = data_folder(root)
+    spec = parse_spec("data", _with_source(text, place))
     if spec.name not in SOURCES:
         raise _unknown_source(text)
     readers = {key: option.read for key, option in SOURCES[spec.name].options.items()}
     values = read_options(repr(spec.name), spec.options, readers)
-    return DataSpec(spec.name, _argument(spec), spec.options, values, data_folder(root))
+    return DataSpec(spec.name, _argument(spec), spec.options, values, place)
 
 
 def _unknown_source(text: str) -> InputError:
-    sourced = _with_source(text)
-    if sourced == text:
-        return unknown("data", text, [row.example for row in SOURCES.values()])
-    return InputError(f"{text!r} is a path: write its source before it, as in {sourced!r}.")
+    path = split_query(text)[0]
+    if os.sep in path or _ending(path) in FILES:
+        return InputError(f"there is no file or folder {path!r}{near(Path(path))}.")
+    return unknown("data", text, [row.example for row in SOURCES.values()])
 
 
-def _with_source(text: str) -> str:
-    """A path with the source that reads it before it; anything else as it is."""
-    path = text if os.path.exists(text) else split_query(text)[0]
-    if not os.path.exists(path) or path in SOURCES:
+def _with_source(text: str, root: Path) -> str:
+    """A path, here or in the data folder, with the source that reads it before it; anything else as it is."""
+    path, query = (text, "") if os.path.exists(text) else split_query(text)
+    found = next((place for place in (path, os.path.join(root, path)) if os.path.exists(place)), None)
+    if found is None or path in SOURCES:
         return text
-    ending = os.path.splitext(path.removesuffix(".gz"))[1].lstrip(".")
-    return f"{ending if ending in SOURCES and not os.path.isdir(path) else 'folder'}:{text}"
+    options = f"?{query}" if query else ""
+    if os.path.isdir(found):
+        patterns = ("*.parquet", "data/*.parquet")
+        source = "parquet" if any(any(Path(found).glob(pattern)) for pattern in patterns) else "folder"
+        return f"{source}:{path.rstrip(os.sep) or path}{options}"
+    if (source := _ending(path)) not in FILES:
+        raise InputError(
+            f"{path!r} is a file of no known kind: give a folder of images, or a .csv, .parquet or .npz file."
+        )
+    return f"{source}:{path}{options}"
+
+
+def _ending(path: str) -> str:
+    return os.path.splitext(path.removesuffix(".gz"))[1].lstrip(".").lower()
 
 
 def _argument(spec: Spec) -> str:
@@ -391,7 +409,7 @@ COLUMNS = {
     "categorical": Option("columns of numbers that are names, as zip,month", read_names),
     "drop": Option("columns to leave out, as id,name", read_names),
     "missing": Option(
-        "missing values: refuse (the default), fill (median, or a category of their own) or drop (the row)",
+        "missing values: fill (the default: the median, or a category of their own), refuse or drop (the row)",
         one_of(MISSING_POLICIES),
     ),
 }

@@ -86,6 +86,15 @@ def parse_spec(kind: str, text: str) -> Spec:
     return Spec(name, argument, {key: unquote(value) for key, value in options.items()})
 
 
+def with_options(text: str, options: Mapping[str, Any]) -> str:
+    """A name of data with more options behind its own, before its backbone."""
+    data, backbone = split_backbone(text)
+    for key, value in options.items():
+        escaped = str(value).replace("%", "%25").replace("&", "%26")
+        data += f"{'&' if split_query(data)[1] else '?'}{key}={escaped}"
+    return f"{data}{BY}{backbone}" if backbone else data
+
+
 def parse_options(kind: str, text: str, query: str) -> dict[str, str]:
     """'key=value&key=value', the part of a text behind its question mark."""
     options: dict[str, str] = {}
@@ -204,16 +213,30 @@ def without_options(name: str) -> str:
     return f"{head}{BY}{backbone}" if backbone else head
 
 
-def place_of(name: str, otherwise: str = "") -> str:
-    """The full path of data that are files here: what tells them from others of their name."""
-    argument = _head(name).partition(":")[2]
-    return os.path.realpath(argument) if argument and os.path.exists(argument) else otherwise
+def paths_named(*names: str | None, root: str | Path | None = None) -> list[Path]:
+    """The full paths that names of data, backbones, networks and goals speak of, with the files of an hf:FOLDER."""
+    paths = list[Path]()
+    for name in filter(None, names):
+        for text in split_backbone(name):
+            head, query = split_query(text)
+            words = [head.partition(":")[2], *(unquote(option.partition("=")[2]) for option in query.split("&"))]
+            if ".py:" in head:
+                words.append(head.rpartition(":")[0])
+            paths += [place for word in filter(None, words) for place in (Path(word), data_folder(root) / word)]
+            if head.startswith("hf:"):
+                paths += Path(words[0]).glob("*")
+    return [path.resolve() for path in paths if os.path.exists(path)]
+
+
+def argument_of(name: str) -> str:
+    """'tables/churn.csv' of 'csv:tables/churn.csv?label=kind'."""
+    return _head(name).partition(":")[2]
 
 
 def file_stem(name: str) -> str:
     """A name for files about data: 'churn' of csv:tables/churn.csv, 'digits-lt-20' of digits-lt:20."""
     head = _head(name)
-    stem = Path(head.partition(":")[2]).name.lstrip(".").partition(".")[0]
+    stem = Path(argument_of(name) or head).name.lstrip(".").partition(".")[0]
     if not stem.strip("0123456789"):
         stem = head
     return re.sub(r"\W+", "-", stem)[:STEM_LENGTH].strip("-") or "data"

@@ -157,6 +157,10 @@ class Column:
             raise ValueError(f"the median of {self.name!r} is {brief(self.median)}: it must be a number, and finite")
 
     @property
+    def width(self) -> int:
+        return 1 if self.categories is None else len(self.categories)
+
+    @property
     def features(self) -> list[str]:
         return [self.name] if self.categories is None else [f"{self.name}={category}" for category in self.categories]
 

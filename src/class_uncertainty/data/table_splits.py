@@ -20,7 +20,7 @@ class TableOptions:
     group: str | None = None
     categorical: Sequence[str] = ()
     drop: Sequence[str] = ()
-    missing: str = tabular.MISSING_POLICIES[0]
+    missing: str | None = None  # None fills, and says so
     drops_repeats: bool = False
     least: int = 0  # examples that a class must have or, with groups, groups
     share: float | None = None  # that is set aside to judge on

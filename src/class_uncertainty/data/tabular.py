@@ -176,7 +176,9 @@ def _may_number(name: str, values: NDArray, rows: NDArray[np.int64], test: NDArr
 
 MAX_CATEGORIES = 100  # of a column
 LABEL = "label"  # the column of classes, unless another is named
-MISSING_POLICIES = ("refuse", "fill", "drop")  # the first is the default
+MISSING_POLICIES = ("fill", "refuse", "drop")
+LIKELY = (2, 100)  # values of a column that could be the label
+NAMED = 8  # such columns in a sentence
 
 Names = Sequence[str]  # of columns
 
@@ -189,7 +191,7 @@ def encode(
     group: str | None = None,
     categorical: Names = (),
     drop: Names = (),
-    missing: str = "refuse",
+    missing: str | None = None,
 ) -> tuple[Data, Data | None]:
     """(train, test) with the features, categories and medians of `train`; a category new in `test` is all zeros."""
     tables = [train] if test is None else [train, test]
@@ -209,7 +211,7 @@ def encode(
         if is_identifier(name, values[0], kept, *values[1:]):
             identifiers.append(name)
         median = float(np.nanmedian(values[0])) if categories is None else None
-        column = Column(name=name, categories=categories, median=median, fills=missing == "fill")
+        column = Column(name=name, categories=categories, median=median, fills=missing in (None, "fill"))
         return column, [column.encoded(rows) for rows in values]
 
     encoding, blocks = zip(*of_columns(names, encoded).values(), strict=True)  # a block of each column and table
@@ -253,16 +255,22 @@ def features(table: Table, columns: Sequence[Column]) -> tuple[NDArray[np.float3
     value is missing in it, or no number.
     """
     blocks, notes, left_out = [], [], dict[int, str]()
+    filled = []
     for column in columns:
         values, faults = _values(table, column)
         left_out = faults | left_out
         block = column.encoded(values)
         blocks.append(block)
+        missing = int(table.missing[column.name].sum())
+        if missing and column.fills:
+            filled.append(f"{in_list(column.name)} {missing:,}")
         unseen = np.setdiff1d(np.flatnonzero(~block.any(axis=1)), list(faults))
         if column.categories is not None and len(unseen):
             first = f"the first is {brief(values[unseen[0]])} in {table.row_names(unseen[:1])[0]}"
             count = f"{len(unseen):,} of {len(values):,} rows"
             notes.append(f"{column.name}: {count} have a category that training did not have; {first}.")
+    if filled:
+        notes.append(f"Missing values were filled as in training ({enumerated(filled, NAMED)}).")
     readable = np.isin(np.arange(len(block)), list(left_out), invert=True)
     return np.hstack(blocks)[readable].astype(np.float32), notes, dict(sorted(left_out.items()))
 
@@ -350,9 +358,20 @@ def _check_options(tables: Sequence[Table], label: str, options: dict[str, Names
 
 def _no_label(label: str, table: Table) -> InputError:
     if label == LABEL:
-        names, option = listed(table.names, LISTED), table.option("label", "COLUMN")
-        return InputError(f"{table.file} has no column {label!r}: name it with {option}, one of {names}.")
+        return InputError(f"{table.file} has no column {label!r}: name the column of classes{_likely_labels(table)}.")
     return no_column("label", label, table.file, table.names)
+
+
+def _likely_labels(table: Table) -> str:
+    """' with --label churn (2 values), plan (3 values)': the columns that could be the label."""
+    few, many = LIKELY
+    values = {name: len(set(column[~table.missing[name]].tolist())) for name, column in table.columns.items()}
+    likely = [name for name in values if few <= values[name] <= min(many, len(table) // 2)]
+    if not likely:
+        return f" with {table.option('label', 'COLUMN')}; there are {listed(table.names, LISTED)}"
+    fewest_first = [f"{in_list(name)} ({values[name]} values)" for name in sorted(likely, key=values.__getitem__)]
+    option = "label=" if table.is_frame else "--label (in Python label=)"
+    return f" with {option}; it could be {enumerated(fewest_first, NAMED)}"
 
 
 def no_column(role: str, name: str, file: str, names: list[str]) -> InputError:
@@ -397,14 +416,18 @@ def _blank(table: Table, name: str, blank: NDArray[np.bool_], role: str) -> Inpu
     return InputError(f"{table.at(name, int(blank.argmax()))}{rows}: it is the {role}, and every row needs one.")
 
 
-def complete_rows(tables: Sequence[Table], names: list[str], policy: str) -> list[NDArray[np.bool_]]:
-    """(N,) of each table: the rows that stay under that policy on missing values."""
+def complete_rows(tables: Sequence[Table], names: list[str], policy: str | None) -> list[NDArray[np.bool_]]:
+    """(N,) of each table: the rows that stay. Where no policy is given, missing values are told of."""
     counts = {name: sum(int(table.missing[name].sum()) for table in tables) for name in names}
     incomplete = enumerated([f"{in_list(name)} {count:,}" for name, count in counts.items() if count], 10)
     if incomplete and policy == "refuse":
         fill, leave = (tables[0].option("missing", policy) for policy in ("fill", "drop"))
         advice = f"{fill} uses training medians and a category 'missing', {leave} leaves those rows out"
         raise InputError(f"{_files(tables)}: values are missing ({incomplete}): {advice}.")
+    if incomplete and policy is None:
+        drop = tables[0].option("missing", "drop")
+        stand_in = "training medians and a category 'missing' stand for them"
+        notice(f"{_files(tables)}: values are missing ({incomplete}): {stand_in}; {drop} leaves those rows out.")
     masks = [~np.any([table.missing[name] & (policy == "drop") for name in names], axis=0) for table in tables]
     for table, rows in zip(tables, masks, strict=True):
         if not rows.any():

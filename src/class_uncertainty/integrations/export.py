@@ -14,7 +14,15 @@ from class_uncertainty.integrations.export_formats import FORMATS, ExportFormat
 from class_uncertainty.integrations.exportable import INPUT, Exportable, whole
 from class_uncertainty.integrations.onnx import check_installed, run_onnx, to_onnx
 from class_uncertainty.integrations.onnx_table import COLUMNS
-from class_uncertainty.io import check_ending, check_replaceable, origin, write_together
+from class_uncertainty.io import (
+    blank_mark,
+    check_ending,
+    check_replaceable,
+    origin,
+    signed,
+    signed_archive,
+    write_together,
+)
 from class_uncertainty.text import reason
 from class_uncertainty.training.model_files import restore
 from class_uncertainty.training.networks.classifier import Deployed
@@ -94,13 +102,16 @@ def export(
         to = "pt2" if file.suffix.lower() == ".pt2" else "onnx"
     if to == "onnx":
         check_installed()
-    made_from = exported_from(model)
-    check_replaceable(file, made_from, force)
+    made_from = exported_from(model, to)
+    read: tuple[Path, ...] = ()
+    if isinstance(model, str | Path):
+        read = files_of(model)
+    check_replaceable(file, made_from, force, read=read)
     if isinstance(model, str | Path):
         model = restore(model, trust_code)
     model = whole(module_of(model))
-    program = Exportable(model, by_matrices=to == "onnx", made_from=made_from)
-    content = _traced(program, to)
+    program = Exportable(model, by_matrices=to == "onnx")
+    content = _traced(program, to, made_from)
     compared = [_compared(model, program, content, to, size) for size in BATCHES]
     difference = max(difference for difference, _ in compared)
     if not all(difference <= allowed for difference, allowed in compared):
@@ -110,16 +121,19 @@ def export(
     return Exported(file, to, model.classes, takes, difference)
 
 
-def exported_from(model: str | Path | AnyModel) -> str:
+def exported_from(model: str | Path | AnyModel, to: str) -> str:
     """The origin of an export: the place of the model or, of one at hand, its own origin."""
     if isinstance(model, str | Path):
-        return origin(model, files_of(model)[0].resolve())
-    return origin_of(module_of(model))
+        return origin(model, files_of(model)[0].resolve(), to)
+    return origin("a network", origin_of(module_of(model)), to)
 
 
-def _traced(program: Exportable, to: str) -> bytes:
+def _traced(program: Exportable, to: str, made_from: str) -> bytes:
+    """The program with its mark."""
     try:
-        return to_onnx(program) if to == "onnx" else _to_pt2(program)
+        if to == "onnx":
+            return signed(to_onnx(program, blank_mark(made_from)), made_from)
+        return signed_archive(_to_pt2(program), made_from)
     except Exception as error:  # a network of someone's own may do anything
         blame_machine(to, error)
         if means_too_little_memory(error):

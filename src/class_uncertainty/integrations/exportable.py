@@ -96,10 +96,9 @@ class Exportable(nn.Module):
 
     medians: Tensor | None
 
-    def __init__(self, model: Deployed, by_matrices: bool = False, made_from: str = "") -> None:
+    def __init__(self, model: Deployed, by_matrices: bool = False) -> None:
         super().__init__()
         self.model = deepcopy(model)
-        self.made_from = made_from
         self.register_buffer("medians", _medians(model.encoding))
         for parameter in self.model.parameters():
             parameter.data = parameter.data.contiguous()  # not channels last, which .pt2 files do not hold well
@@ -159,7 +158,6 @@ class Exportable(nn.Module):
         if encoding is not None:
             names = [feature for column in encoding for feature in column.features]
         values: dict[str, Any] = {
-            "made_from": self.made_from,
             "classes": list(self.model.classes),
             "input": self.input,
             "features": names,

@@ -23,8 +23,8 @@ def check_installed() -> None:
             raise missing(package, extra=EXTRA) from None
 
 
-def to_onnx(program: Exportable) -> bytes:
-    """The program with its description, as an .onnx file holds it."""
+def to_onnx(program: Exportable, mark: str = "") -> bytes:
+    """The program with its description and a mark, as an .onnx file holds it."""
     batch = torch.export.Dim("batch", min=1)
     logger = logging.getLogger("torch.onnx")
     level = logger.level
@@ -46,7 +46,7 @@ def to_onnx(program: Exportable) -> bytes:
     assert exported is not None  # with dynamo it is a program
     document = exported.model_proto
     document.producer_name = "class-uncertainty"
-    about, encoding = program.about(), program.model.encoding
+    about, encoding = program.about() | {"mark": mark}, program.model.encoding
     if encoding is not None:
         about |= {"columns": json.dumps(take_columns(document, encoding)), "input": json.dumps(COLUMNS)}
     for name, text in about.items():

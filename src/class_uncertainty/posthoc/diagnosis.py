@@ -1,7 +1,7 @@
 """Which classes are wrong, and why: a verdict on each class, as far as the test examples allow one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ KINDS = {  # of verdicts; "" is said of a class with which nothing is wrong
     "easy": "rare but easy",
 }
 NAMED = 5  # classes in a sentence
+OF_EXAMPLES = ("error", "low", "high", "adjusted", "change", "change_low", "change_high", "rival_share", "suspect")
 UNJUDGED = ("unknown", "easy")  # kinds of classes with which nothing is known to be wrong
 
 Vector = NDArray[np.float64]  # (C,)
@@ -218,14 +219,17 @@ def diagnose(
     kinds = _of_two(kinds) if number == 2 else kinds
     is_moved = (before.confusion != after.confusion).any(axis=1).tolist()
     texts = [_text(*of_class, level) for of_class in zip(names, rows, kinds, is_moved, strict=True)]
-    return tuple(Verdict(*of_class) for of_class in zip(names, kinds, texts, rows, strict=True))
+    blank: dict[str, Any] = dict.fromkeys(OF_EXAMPLES, np.nan)
+    shown = [row if row.examples else replace(row, **blank) for row in rows]
+    return tuple(Verdict(*of_class) for of_class in zip(names, kinds, texts, shown, strict=True))
 
 
 def spoken(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Those that say something, the worst class first; verdicts without evidence as they stand."""
 
     def place(verdict: Verdict) -> tuple[bool, float]:
-        return verdict.kind in UNJUDGED, -verdict.evidence.error if verdict.evidence else 0.0
+        error = verdict.evidence.error if verdict.evidence else 0.0
+        return verdict.kind in UNJUDGED, -float(np.nan_to_num(error))
 
     return sorted((verdict for verdict in verdicts if verdict.text), key=place)
 

@@ -158,7 +158,7 @@ def _allowing_for(groups: NDArray[np.int64] | None, change: ErrorChange, parts: 
 
 def change_of_mean(changes: Sequence[ErrorChange], weights: NDArray[np.float64]) -> ErrorChange:
     """Of the mean of class errors with weights (C,) of sum 1, 0 where unknown, from the changes of the classes."""
-    values, low, high = np.nan_to_num(list(map(astuple, changes))).T
+    values, low, high = map(np.nan_to_num, zip(*map(astuple, changes), strict=True))
     return ErrorChange(*interval_of_mean(values, low, high, weights))
 
 

@@ -210,14 +210,16 @@ def design_effects(values: Numbers, labels: Codes, classes: int, groups: Codes |
 def error_intervals(
     errors: ArrayLike, wrong: Numbers | None, labels: Codes, classes: int, groups: Codes | None
 ) -> tuple[tuple[float, float], ...]:
-    """(C,) exact 95 % intervals of the errors (C,) of classes, in percent; NaN, of no examples, from 0 to 100.
+    """(C,) exact 95 % intervals of the errors (C,) of classes, in percent; NaN without examples.
 
     `wrong` is how wrong each example (N,) is. Where that is not known, a group counts as one example.
     """
     effects = design_effects(np.zeros(len(labels)) if wrong is None else wrong, labels, classes, groups)
-    independent = np.bincount(labels, minlength=classes) / effects
-    low, high = share_interval(np.nan_to_num(np.asarray(errors)) / 100 * independent, independent)
-    return tuple(zip(low.tolist(), high.tolist(), strict=True))
+    examples = np.bincount(labels, minlength=classes)
+    independent = examples / effects
+    ends = np.stack(share_interval(np.nan_to_num(np.asarray(errors)) / 100 * independent, independent), axis=1)
+    ends[examples == 0] = np.nan
+    return tuple((low, high) for low, high in ends.tolist())
 
 
 def design_effects_of_rest(

@@ -20,12 +20,17 @@ from numpy.typing import NDArray
 
 from class_uncertainty.errors import InputError
 from class_uncertainty.io import (
+    BlockCrcs,
+    Bytes,
+    blank_mark,
     check_ending,
     check_regular,
     check_replaceable,
+    checksum,
     finite,
     parse_json,
     read_regular,
+    signed,
     write_together,
 )
 from class_uncertainty.measures import Stats
@@ -38,8 +43,8 @@ from class_uncertainty.text import amount_of, listed, printable, read_faults
 
 EXAMPLE, LABEL, CLASS, PROBABILITY = "example", "label", "class", "probability"
 COLUMN = re.compile(r"p\((.*)\)")
-FORMULA = re.compile(r"[=+\-@]")  # how a cell begins that a spreadsheet would compute
-GUARDED = re.compile(r"\A'(?=[=+\-@])")  # how --excel-safe writes it
+FORMULA = re.compile(r"'*[=+\-@]")  # how a cell begins that a spreadsheet would compute, or that looks guarded
+GUARDED = re.compile(r"\A'(?='*[=+\-@])")  # how --excel-safe writes it
 BLOCK = 1000  # lines that are written at a time
 SEPARATORS = {";": "semicolons", "\t": "tabs"}  # that are no commas
 SEEN = "The model was trained on these examples: errors on them say little about new ones."
@@ -94,15 +99,21 @@ def _guarded(cell: Any) -> str:
 
 def description_of(path: Path) -> Path:
     """The JSON file beside a CSV file."""
-    return path.with_suffix(".json")
+    return path.parent / f"{path.stem}.json"
 
 
-def check_places(path: Path, made_from: str, force: bool = False) -> None:
-    """Refuse to replace files of another origin, which the JSON file says of both."""
+def files_read(*sources: Path | None) -> list[Path]:
+    """The files of predictions; beside tables there may be JSON files."""
+    given = list(filter(None, sources))
+    return [*given, *(description_of(path) for path in given if path.suffix.lower() in (".csv", ".parquet"))]
+
+
+def check_places(path: Path, made_from: str, force: bool = False, read: Iterable[object] = ()) -> None:
+    """Refuse to replace other files than these predictions; the JSON file has the mark of both."""
     check_ending(path, "predictions", (".csv", ""))
     description = description_of(path)
-    check_replaceable(path, made_from, force, beside=description)
-    check_replaceable(description, made_from, force)
+    check_replaceable(path, made_from, force, description, read)
+    check_replaceable(description, made_from, force, read=read)
 
 
 def check_kept(names: Iterable[str]) -> None:
@@ -114,7 +125,7 @@ def check_kept(names: Iterable[str]) -> None:
 
 
 def write_predictions(
-    path: Path, table: PredictionTable, about: dict[str, Any], excel_safe: bool = False
+    path: Path, table: PredictionTable, about: dict[str, Any], excel_safe: bool = False, made_from: str = ""
 ) -> list[Path]:
     """Write both files, completely or not at all; `excel_safe` keeps spreadsheets from computing cells of text."""
     check_kept(table.kept)
@@ -122,8 +133,15 @@ def write_predictions(
     if repeated:
         raise InputError(f"column {repeated[0]!r} cannot be kept: the predictions have one of that name.")
     description = description_of(path)
-    content = json.dumps({"predictions": path.name, **finite(about)}, indent=2).encode()
-    write_together({description: [content], path: table.lines(excel_safe)})
+    about = {"predictions": path.name, "excel_safe": excel_safe, **finite(about), "mark": blank_mark(made_from)}
+    crcs = BlockCrcs()
+
+    def described() -> Iterator[Bytes]:
+        """The JSON file, which has the checksum of the lines that were written before."""
+        content = json.dumps(about | {"checksum": checksum(crcs.crcs)}, indent=2)
+        yield signed(content.encode(), made_from)
+
+    write_together({path: crcs.of(table.lines(excel_safe)), description: described()})
     return [path, description]
 
 
@@ -133,7 +151,8 @@ def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
     The JSON file beside it names the counts, the prior and perhaps costs. Without it, they are taken to be for that
     prior.
     """
-    table, about = _read_table(path), _read_description(path)
+    about = _read_description(path)
+    table = _read_table(path, about.get("excel_safe") is True)
     if about.get("seen") is True:
         table = replace(table, notes=(*table.notes, SEEN))
     try:
@@ -155,18 +174,16 @@ def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
     return table, Predictions(p, labels, counts, np.array([places[name] for name in table.labels]), costs)
 
 
-def _read_table(path: Path) -> PredictionTable:
+def _read_table(path: Path, excel_safe: bool) -> PredictionTable:
     columns, places = _parquet_columns(path) if path.suffix.lower() == ".parquet" else _csv_columns(path)
     classes = {match[1]: column for name, column in columns.items() if (match := COLUMN.fullmatch(name))}
     if len(classes) < 2 or not len(next(iter(classes.values()))):
         raise _no_predictions(path)
     p, notes = _unrounded(_numbers(path, classes, places), classes)
     headings = tuple(columns)
-    kept = {
-        GUARDED.sub("", name): [cell if cell in classes else GUARDED.sub("", cell) for cell in column]
-        for name, column in columns.items()
-        if not COLUMN.fullmatch(name)
-    }
+    kept = {name: column for name, column in columns.items() if not COLUMN.fullmatch(name)}
+    if excel_safe:
+        kept = {GUARDED.sub("", name): [GUARDED.sub("", cell) for cell in column] for name, column in kept.items()}
     truth = kept.pop(LABEL, None)
     names = kept.pop(EXAMPLE, [f"row {i}" for i in range(len(p))])
     kept.pop(PROBABILITY, None)
@@ -253,7 +270,7 @@ def _parquet_columns(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 def _read_description(path: Path) -> dict[str, Any]:
     """What the JSON file says; {} where there is none."""
-    place = path.with_suffix(".json")
+    place = description_of(path)
     if not place.is_file():
         return {}
     with read_faults(place, "is no description of predictions", (ValueError, UnicodeDecodeError)):

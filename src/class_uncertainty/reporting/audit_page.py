@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from class_uncertainty.checks import check
-from class_uncertainty.io import origin, write_whole
+from class_uncertainty.io import origin
 from class_uncertainty.posthoc.class_audit import CONFUSIONS
 from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS
 from class_uncertainty.posthoc.error_changes import ErrorChange
@@ -15,7 +15,7 @@ from class_uncertainty.reporting import chart_style, page_columns
 from class_uncertainty.reporting.audit_examples import audit_examples
 from class_uncertainty.reporting.audit_terminal import adjusted_text, change_sentences
 from class_uncertainty.reporting.glossary import GLOSSARY
-from class_uncertainty.reporting.html_page import AT_ONCE, check_place, load_template
+from class_uncertainty.reporting.html_page import AT_ONCE, check_place, load_template, write_marked
 from class_uncertainty.reporting.page_examples import links_files, opening, page_data
 from class_uncertainty.reporting.two_class_view import named_figures
 from class_uncertainty.workflows.audit import Audit
@@ -66,7 +66,8 @@ def write_page(
     """
     check(Audit, audit=audit)
     check(Path, path=path)
-    made_from = origin("labels", audit.names, audit.labels.tolist())
+    given = (audit.labels, audit.guesses, audit.p_label)
+    made_from = origin("an audit", audit.names, *(values.tolist() for values in given))
     check_place(Path(path), made_from, force)
     return write(audit, Path(path), None if earlier is None else audit.against(earlier), made_from=made_from)
 
@@ -79,7 +80,7 @@ def write(
     made_from: str = "",
 ) -> Path:
     """The same with what a command knows: changes from a baseline, a gate, and the file."""
-    write_whole(path, render(audit, path.parent, changes, gate, made_from).encode(errors="replace"))
+    write_marked(path, render(audit, path.parent, changes, gate), made_from)
     return path
 
 
@@ -88,13 +89,12 @@ def render(
     folder: Path,
     changes: RunChanges | None = None,
     gate: Gate = Gate(),  # noqa: B008
-    made_from: str = "",
 ) -> str:
     """The page, with links from the folder that it will be in."""
     data = page_data(audit_examples(audit), folder)
     view = _view(audit) | {"gate": gate, "changes": _run_view(audit, changes), "data": data}
     view["linked"] = links_files(data)
-    values = {"style": chart_style, "columns": page_columns, "at_once": AT_ONCE, "methods": {}, "made_from": made_from}
+    values = {"style": chart_style, "columns": page_columns, "at_once": AT_ONCE, "methods": {}}
     return load_template("audit.html").render(view=view, **values)
 
 

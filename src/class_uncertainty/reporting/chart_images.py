@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from class_uncertainty.errors import missing
-from class_uncertainty.io import check_replaceable, origin, write_whole
+from class_uncertainty.io import blank_mark, check_replaceable, checksum, signed, write_together
 from class_uncertainty.reporting.chart_style import vegalite_version
 
 TIMEOUT = 600  # seconds for all charts of a report, which take two or three
@@ -47,17 +47,20 @@ def draw(requests: Sequence[ChartRequest]) -> list[bytes]:
     return [b64decode(image) for image in json.loads(answer)]
 
 
-def check_figures(figures: Iterable[Path], force: bool) -> None:
+def check_figures(figures: Iterable[Path], made_from: str, force: bool) -> None:
     """Refuse to replace anything but these figures; a PNG file is known by the SVG file beside it."""
     for file in figures:
-        check_replaceable(file, origin(file.stem), force, beside=file.with_suffix(".svg"))
+        beside = file.with_suffix(".svg") if file.suffix == ".png" else None
+        check_replaceable(file, made_from, force, beside)
 
 
-def write_figures(contents: Mapping[Path, bytes]) -> list[Path]:
-    """Write charts as they were drawn; SVG files say what they show."""
+def write_figures(contents: Mapping[Path, bytes], made_from: str) -> list[Path]:
+    """Write charts as they were drawn; an SVG file has the mark of both, and the checksum of the PNG file beside it."""
     for file, content in contents.items():
-        comment = f"<!-- {origin(file.stem)} -->".encode() if file.suffix == ".svg" else b""
-        write_whole(file, content + comment)
+        if file.suffix == ".svg":
+            image = file.with_suffix(".png")
+            comment = f"<!-- {blank_mark(made_from)}, beside it {checksum(contents[image])} -->"
+            write_together({image: [contents[image]], file: [signed(content + comment.encode(), made_from)]})
     return list(contents)
 
 

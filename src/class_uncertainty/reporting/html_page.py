@@ -1,13 +1,13 @@
 """The report: one HTML file that holds everything it shows, for a browser without a network."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from class_uncertainty.data.spec import file_stem, place_of
 from class_uncertainty.errors import MachineFault, missing, notice
-from class_uncertainty.io import check_ending, check_replaceable, free_name, origin, write_whole
+from class_uncertainty.io import blank_mark, check_ending, check_replaceable, free_name, signed, write_whole
 from class_uncertainty.methods import METHODS
 from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.reporting import before_after, chart_style, charts, page_columns
@@ -29,37 +29,44 @@ ENDINGS = (".html", ".htm")
 ADVICE = "raise the limit on memory or address space (ulimit -v), and 'cu report' draws them"
 
 
-def check_place(path: Path, made_from: str, force: bool = False) -> None:
+def check_place(path: Path, made_from: str, force: bool = False, read: Iterable[object] = ()) -> None:
     """Refuse a path that cannot be written, that holds anything but this page, or that names another format."""
     check_ending(path, "report", ENDINGS)
-    check_replaceable(path, made_from, force)
+    check_replaceable(path, made_from, force, read=read)
 
 
-def page_place(data: str, page: Path | None, default: Path | None = None, force: bool = False) -> tuple[Path, str]:
-    """Where the page of these data goes, and its origin; by default it is named after the data."""
-    made_from = origin(data, place_of(data))
-    if page is None:
-        page = free_name(default or Path(f"{file_stem(data)}.html"), made_from)
-    check_place(page, made_from, force)
-    return page, made_from
+def page_place(
+    made_from: str, page: Path | None, default: Path, force: bool = False, read: Iterable[object] = ()
+) -> Path:
+    """Where a page goes; without a name, to the default or beside it."""
+    check = partial(check_place, made_from=made_from, force=force, read=read)
+    page = page or free_name(default, check)
+    check(page)
+    return page
 
 
 def write(
     sections: Sequence[Section], path: Path, folder: Path | None = None, made_from: str = "", force: bool = False
 ) -> list[Path]:
     """Write the page and, if a folder is given, every chart as SVG and as PNG. Returns the files."""
-    html, chart_files, failure = render(sections, folder, path.parent, made_from)
-    check_figures(chart_files, force)
-    write_whole(path, html.encode(errors="replace"))
+    html, chart_files, failure = render(sections, folder, path.parent)
+    check_figures(chart_files, made_from, force)
+    write_marked(path, html, made_from)
     if failure and folder:
         raise MachineFault(f"no chart was written to {folder}, and {path} has none: {failure}; {ADVICE}.")
     if failure:
         notice(f"{path} has no charts, its tables hold the numbers: {failure}; {ADVICE}.")
-    return [path, *write_figures(chart_files)]
+    return [path, *write_figures(chart_files, made_from)]
+
+
+def write_marked(path: Path, html: str, made_from: str) -> None:
+    """Write a page with its mark."""
+    page = f"{html}<!-- {blank_mark(made_from)} -->\n"
+    write_whole(path, signed(page.encode(errors="replace"), made_from))
 
 
 def render(
-    sections: Sequence[Section], folder: Path | None = None, place: Path = Path(), made_from: str = ""
+    sections: Sequence[Section], folder: Path | None = None, place: Path = Path()
 ) -> tuple[str, dict[Path, bytes], str]:
     """The page, the content of each chart file, and why no chart could be drawn ("" if they were).
 
@@ -85,7 +92,7 @@ def render(
     data = _data(views, len(script), place)
     views = [view | {"data": of_section} for view, of_section in zip(views, data, strict=True)]
     linked = any(map(links_files, filter(None, data)))
-    about: dict[str, Any] = {"made_from": made_from, "linked": linked, "failure": failure}
+    about: dict[str, Any] = {"linked": linked, "failure": failure}
     html = template.render(views=views, theme=theme, script=script, **about, **TEMPLATE_VALUES)
     return html, dict(zip(files, images, strict=True)), failure
 

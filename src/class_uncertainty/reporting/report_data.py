@@ -1,5 +1,6 @@
 """From the store to sections: one for each data set and recipe with stored results."""
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from class_uncertainty.data import Data, Dataset, load
 from class_uncertainty.data.dataset import describe_unjudged
 from class_uncertainty.data.sources import shape_of
+from class_uncertainty.data.spec import argument_of
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import SCORES, digest
@@ -57,6 +59,9 @@ def sections(store: Store, only: str | None = None, read: Read = load, estimator
         with suppress(InputError):
             fingerprint = read(only).fingerprint
             only = next((data.name for data in stored if data.fingerprint == fingerprint), only)
+        of_path = [name for name in dict.fromkeys(names) if argument_of(name) == only.rstrip(os.sep)]
+        if len(of_path) == 1:
+            only = of_path[0]
     shown, versions = list[Section](), list[str]()  # versions: names of the data shown, stored again when they changed
     estimators = set[str]()  # that measured any of it
     for data in reversed(stored):

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from class_uncertainty.checks import check
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.dataset import describe_unjudged
+from class_uncertainty.data.spec import paths_named
 from class_uncertainty.errors import notice
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.measures import Stats
@@ -23,8 +24,9 @@ from class_uncertainty.training.fit import Executor, LaneOutcome, Progress, avai
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.keys import checkpoint_keys, key_of, lane_key
+from class_uncertainty.training.model_files import check_savable
 from class_uncertainty.training.networks.network_table import sealed
-from class_uncertainty.training.stage_context import FitOptions
+from class_uncertainty.training.stage_context import FitOptions, Trace
 
 EVERY = 10  # epochs between checkpoints
 
@@ -39,7 +41,8 @@ class Context:
     device: str
     deadline: Deadline
     watch: Watcher
-    profile: Path | None
+    profile: Trace | None
+    force: bool  # whether files may be replaced that the same call did not write
     executor: Executor | None  # where lanes train; None stands for this process
     shard: Shard | None  # of the rows, if others train the rest
     retrain_older: bool  # whether results of older revisions count as missing
@@ -56,6 +59,13 @@ class Context:
         """Tell the watcher what is known by now."""
         self.watch.tell(news)
 
+    def check_savable(self, path: str | Path, made_from: str, goal: str | None = None) -> None:
+        """Refuse, before anything trains, a path where the model may not be written."""
+        used = [self.store.path, *paths_named(self.dataset.name, self.recipe.network, goal)]
+        if self.profile:
+            used.append(self.profile.path)
+        check_savable(path, made_from, self.force, used)
+
     def untrained(self, lanes: Sequence[Lane]) -> Fit:
         """Lanes that are to be trained; large arrays go beside the store."""
         here = available(self.device)  # an executor may have GPUs where this process has none
@@ -69,6 +79,8 @@ class Context:
         What the caller writes to the store for lanes that ended together is one transaction.
         """
         check_fit(self.train, fitted.lanes, self.recipe, stats, self.dataset.test)
+        if self.profile:
+            self.profile.claim(self.recipe, fitted.lanes)
         self.store.create_file()  # 'cu clean' leaves the checkpoints of a store alone that is open
         options = FitOptions(
             stats, self.dataset.test, progress, self.checkpoints, EVERY, self.deadline, self.profile, teachers
@@ -159,6 +171,11 @@ def open_context(dataset: Dataset | Data, settings: Settings) -> Iterator[Contex
     if isinstance(dataset, Data):
         dataset = Dataset("data", dataset)
     recipe = sealed(settings.recipe or default_recipe(dataset.train))
+    trace = None
+    if settings.profile:
+        read = paths_named(dataset.name, recipe.network)
+        data = dataset.name if read else f"{dataset.name} {dataset.fingerprint}"
+        trace = Trace(settings.profile, data, settings.force, read)
     deadline = Deadline.after(settings.budget)
     with ExitStack() as stack:
         executor, device = stack.enter_context(open_executor(settings.on, settings.device))
@@ -180,7 +197,8 @@ def open_context(dataset: Dataset | Data, settings: Settings) -> Iterator[Contex
             device,
             deadline,
             watch,
-            profile=Path(settings.profile) if settings.profile else None,
+            profile=trace,
+            force=settings.force,
             executor=executor,
             shard=Shard.parse(settings.shard),
             retrain_older=settings.retrain_older,

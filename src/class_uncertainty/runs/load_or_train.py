@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
+from reprlib import repr as brief
 from typing import TypeVar
 
-from class_uncertainty.errors import MachineFault, ShardEnded
+from class_uncertainty.errors import InputError, MachineFault, ShardEnded
 from class_uncertainty.estimation import Diverged, Estimate, EstimateRequest, estimates_from
 from class_uncertainty.measures import SCORES, Stats
 from class_uncertainty.metrics import Outcomes
@@ -115,6 +116,10 @@ def load_or_evaluate(
     """
     keys = [context.stored_result_key(lane, stats) for lane in lanes]
     stored = [context.store.get(key) for key in keys]
+    for lane, result in zip(lanes, stored, strict=True):
+        if result and result.method != lane.name:
+            found = f"has a result of {brief(result.method)} in the place of {lane.name!r}"
+            raise InputError(f"{context.store.path} {found}, and cannot be used.")
     if ended:
         for result in filter(None, stored):
             ended(result)

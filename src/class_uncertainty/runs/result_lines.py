@@ -26,7 +26,7 @@ from class_uncertainty.runs.store import (
     parse_result,
     result_row,
 )
-from class_uncertainty.text import amount_of, reason
+from class_uncertainty.text import LONGEST, amount_of, reason
 from class_uncertainty.training import Result
 from class_uncertainty.training.keys import ENGINE
 from class_uncertainty.training.recipe import check_lr, from_zero
@@ -135,7 +135,7 @@ def read_lines(path: Path) -> list[ResultLine]:
     if not os.path.exists(path):
         raise InputError(f"{path} does not exist{near(path)}: give a file that 'cu results export' wrote.")
     lines, content = [], read_regular(path)
-    if SQLITE.match(content):
+    if content.startswith(SQLITE):
         raise InputError(
             f"{path} is a store: 'cu results export FILE.jsonl --store {path}' writes what can be imported."
         )
@@ -152,16 +152,13 @@ def read_lines(path: Path) -> list[ResultLine]:
 
 
 def check_export(path: Path, lines: Sequence[str]) -> None:
-    """Refuse to replace a file that is no export, or has results which the new lines lack."""
-    if not path.exists() or not path.stat().st_size:
+    """Refuse to replace a file with a line that is not among the new ones as it is."""
+    if not path.exists():
         return
-    try:
-        lost = {line.key for line in read_lines(path)} - {_parse(line.encode()).key for line in lines}
-    except InputError as error:
-        raise InputError(f"{str(error).removesuffix('.')}; {REPLACE}.") from None
+    lost = set(read_regular(path).splitlines()) - {line.rstrip("\n").encode() for line in lines}
     if lost:
-        results = amount_of(len(lost), "line", "lines")
-        raise InputError(f"{path} has {results} that this store does not export: {REPLACE}.")
+        amount = amount_of(len(lost), "line", "lines")
+        raise InputError(f"{path} has {amount} that this store does not export: {REPLACE}.")
 
 
 def _parse(text: bytes) -> ResultLine:
@@ -186,7 +183,8 @@ def _parse(text: bytes) -> ResultLine:
     value = parse(line["document"])
     check_record(value)
     _check_numbers(value)
-    _check_texts(key=line["key"], data=line["data"], method=value.method if isinstance(value, Result) else "")
+    method = value.method if isinstance(value, Result) else ""
+    _check_texts(key=line["key"], data=line["data"], method=method, network=value.recipe.network)
     return ResultLine(value, line["key"], line["data"])
 
 
@@ -223,8 +221,8 @@ def _check_numbers(value: Result | Measurement) -> None:
 def _check_texts(**texts: Any) -> None:
     """Refuse what a column of a store cannot hold."""
     for name, text in texts.items():
-        if not isinstance(text, str):
-            raise ValueError(f"{name} is {shortly(text)}: it must be text")
+        if not isinstance(text, str) or len(text) > LONGEST:
+            raise ValueError(f"{name} is {shortly(text)}: it must be text of {LONGEST:,} characters at most")
         text.encode()
 
 

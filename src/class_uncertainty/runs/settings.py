@@ -28,6 +28,7 @@ class Shared(TypedDict, total=False):
     budget: float | Deadline | None
     progress: Shown
     profile: str | Path | None
+    force: bool
     on: str | None
 
 
@@ -44,6 +45,7 @@ class Settings:
     budget: float | Deadline | None = None
     progress: Shown = None
     profile: str | Path | None = None
+    force: bool = False  # whether files may be replaced that the same call did not write
     on: "str | Executor | None" = None
     shard: str | None = None  # of the rows, if others train the rest
     retrain_older: bool = False  # whether results of older revisions count as missing
@@ -75,6 +77,7 @@ class Settings:
         check(float | Deadline | None, budget=self.budget)
         check(Callable | bool | None, progress=self.progress)
         check(Path | None, profile=self.profile)
+        check(bool, force=self.force)
         if not (hasattr(self.on, "train") and hasattr(self.on, "device")):  # an Executor, which needs torch
             check(str | None, on=self.on)
         check(bool, retrain_older=self.retrain_older)
@@ -91,6 +94,10 @@ def lists_shared(workflow: F) -> F:
     """Let the signature of a workflow list the keywords of Shared, for `help` and notebooks."""
     written = signature(workflow)
     own = [row for row in written.parameters.values() if row.kind is not Parameter.VAR_KEYWORD]
-    shared = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=hint) for name, hint in HINTS.items()]
+    defaults = Settings()
+    shared = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(defaults, name), annotation=hint)
+        for name, hint in HINTS.items()
+    ]
     workflow.__signature__ = written.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
     return workflow

@@ -32,6 +32,7 @@ from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import is_small
 from class_uncertainty.training.fit_result import Fit, LaneOutcome
 from class_uncertainty.training.networks.network_table import BUILT_IN, NETWORKS
+from class_uncertainty.training.networks.user_code import named
 from class_uncertainty.training.stage_context import FitOptions, alike_lanes, cut, narrowest
 from class_uncertainty.training.stages import resolve_stages, staged
 
@@ -139,6 +140,7 @@ class RayRun:
             threads=torch.get_num_threads(),
             versions=versions(),
             registered=None if network in BUILT_IN else NETWORKS.get(network),
+            named=named(),
             has_budget=self.has_budget,
         )
 

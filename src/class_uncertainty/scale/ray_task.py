@@ -23,7 +23,8 @@ from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import resolve_device, train_here
 from class_uncertainty.training.fit_result import Fit, LaneOutcome
 from class_uncertainty.training.lane import Epoch
-from class_uncertainty.training.networks.network_table import NETWORKS, Network, sealed
+from class_uncertainty.training.networks.network_table import NETWORKS, Network, sealed_as_named
+from class_uncertainty.training.networks.user_code import adopt
 from class_uncertainty.training.stage_context import FitOptions
 
 
@@ -39,6 +40,7 @@ class Job:
     threads: int
     versions: dict[str, str]
     registered: Network | None  # a network that the user has registered under its name
+    named: dict[str, bytes]  # networks that the user named, with their code
     has_budget: bool
 
 
@@ -128,10 +130,11 @@ def _on_this_device(job: Job, scratch: Path) -> Fit:
     torch.set_num_threads(job.threads)
     if job.registered:
         NETWORKS[job.fitted.recipe.network] = job.registered
+    adopt(job.named)
     device = resolve_device(job.device)
     standardise = deepcopy(job.fitted.standardise).to(device)
     return replace(
-        job.fitted, recipe=sealed(job.fitted.recipe), device=device, standardise=standardise, scratch=scratch
+        job.fitted, recipe=sealed_as_named(job.fitted.recipe), device=device, standardise=standardise, scratch=scratch
     )
 
 

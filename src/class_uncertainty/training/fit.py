@@ -26,7 +26,7 @@ from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.recipe import Recipe, default_recipe
 from class_uncertainty.training.sampling import Examples
 from class_uncertainty.training.shared_epochs import can_share, in_turn, stretches
-from class_uncertainty.training.stage_context import FitOptions, equally_far, stacks_of
+from class_uncertainty.training.stage_context import FitOptions, Trace, equally_far, stacks_of
 from class_uncertainty.training.stage_runner import Ended, StageRunner
 from class_uncertainty.training.stages import ResolvedStage, resolve_stages
 
@@ -129,6 +129,7 @@ def fit(
     every: int = 10,
     budget: float | Deadline | None = None,
     profile: str | Path | None = None,
+    force: bool = False,
     teachers: Fit | None = None,
 ) -> Fit:
     """Train every lane.
@@ -162,6 +163,8 @@ def fit(
         Seconds after which training stops at the end of an epoch, writes checkpoints and raises Unfinished.
     profile : path, optional
         Where to write a trace of one epoch, for chrome://tracing.
+    force : bool
+        Whether the trace may replace any file.
     teachers : Fit, optional
         The networks that lanes with `teaching` learn from.
 
@@ -193,11 +196,15 @@ def fit(
     check_least("every", every, 1)
     every = take(int, every=every)
     check(Path | None, profile=profile)
+    check(bool, force=force)
     check(Fit | None, teachers=teachers)
     recipe, device, deadline = recipe or default_recipe(train), resolve_device(device), Deadline.after(budget)
     folder = Checkpoints(checkpoints) if isinstance(checkpoints, str | Path) else checkpoints
-    trace, scratch = Path(profile) if profile else None, folder.folder.parent if folder else None
+    trace = Trace(profile, f"data {train.fingerprint}", force) if profile else None
+    scratch = folder.folder.parent if folder else None
     fitted, outcomes = Fit.untrained(train, lanes, recipe, device, scratch), []
+    if trace:
+        trace.claim(recipe, lanes)
     options = FitOptions(stats, test, progress, folder, every, deadline, trace, teachers)
     with closing(train_lanes(fitted, train, options)) as ended:
         for batch in ended:

@@ -1,7 +1,8 @@
 """A trained network on disk: weights as safetensors, and a JSON file beside them that rebuilds it."""
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import asdict
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from class_uncertainty.checks import check
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.io import check_replaceable, finite, parse_json, write_together
+from class_uncertainty.io import blank_mark, check_replaceable, finite, parse_json, read_regular, signed, write_together
 from class_uncertainty.text import reason
 from class_uncertainty.training.networks.backbones import (
     Backbone,
@@ -26,25 +27,35 @@ from class_uncertainty.training.networks.backbones import (
     same_backbone,
 )  # fmt: skip
 from class_uncertainty.training.networks.classifier import DECISIONS, Classifier, Deployed, Ensemble
+from class_uncertainty.training.networks.network_name import code_of
 from class_uncertainty.training.networks.network_table import NETWORKS, Network, find_network
 from class_uncertainty.training.networks.pretrained import config_of
 from class_uncertainty.training.networks.tree_heads import FREE, TreeHead
-from class_uncertainty.training.networks.user_code import UntrustedCode, code_hash, shown, trust_hash
+from class_uncertainty.training.networks.user_code import (
+    UntrustedCode,
+    code_hash,
+    is_named,
+    shown,
+    trust,
+    trust_code,
+    trusted_code,
+)
 from class_uncertainty.training.saved_model import (
     FORMAT,
     SavedModel,
-    code_named_by,
     files_of,
     model_checksum,
+    names_in,
     read_files,
     reading,
 )
 
-ROOM = 8  # layers, weights and statistics that may be built for each tensor of a file
+ROOM = 8  # layers, weights and statistics for each tensor of a file, and numbers for each number
+SPARE = 2**20  # numbers that need none in the file
 FOREIGN = (".bin", ".ckpt", ".h5", ".joblib", ".keras", ".onnx", ".pickle", ".pkl", ".pt", ".pt2", ".pth")  # of models
 
 
-def check_savable(path: str | Path, made_from: str, force: bool = False) -> None:
+def check_savable(path: str | Path, made_from: str, force: bool = False, read: Iterable[object] = ()) -> None:
     """Refuse before hours of training, not after, a path where nothing can be written, or another model is."""
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder: give the name of a network in it, as in {Path(path) / 'model'}.")
@@ -52,7 +63,7 @@ def check_savable(path: str | Path, made_from: str, force: bool = False) -> None
         files = "a model is a .safetensors and a .json file"
         raise InputError(f"{path} ends in {ending}, but {files}: name it {Path(path).with_suffix('')}.")
     for file in files_of(path):
-        check_replaceable(file, made_from, force)
+        check_replaceable(file, made_from, force, read=read)
 
 
 def check_embeds(features: Data | Deployed, embed_weights: bool) -> None:
@@ -83,15 +94,17 @@ def save(module: Deployed, path: str | Path, about: dict[str, Any], embed_weight
     document = {"format": FORMAT, **module.rebuild, "preprocessing": statistics, "encoding": encoding}
     purpose = module.purpose and asdict(module.purpose)
     document |= {"embedding": embedding, "backbone": None, "purpose": purpose, "about": finite(about)}
-    document["code"] = {str(file): code_hash(file) for file, _ in code_named_by(document) if file.is_file()}
+    code = [code_of(name) for name in names_in(document) if is_named(name)]
+    document["code"] = {str(place[0]): code_hash(trusted_code(*place)) for place in code if place}
     if isinstance(module.backbone, Embedder):
         document["backbone"] = config_of(module.backbone.body)
     tensors = {name: value.clone(memory_format=torch.contiguous_format) for name, value in module.state_dict().items()}
-    made_from = {"made_from": about["made_from"]} if "made_from" in about else None
-    content = to_bytes(tensors, made_from)  # copies: some may be shared
+    made_from = about.get("made_from", "")
+    mark = {"mark": blank_mark(made_from)}
+    content = signed(to_bytes(tensors, mark), made_from)  # copies of tensors: some may be shared
     document["checksum"] = model_checksum(parse_json(json.dumps(document)), content)  # of what a reader will parse
-    described = json.dumps(document, indent=2).encode()
-    write_together({description: [described], weights: [content]})
+    described = json.dumps(document | mark, indent=2).encode()
+    write_together({description: [signed(described, made_from)], weights: [content]})
     return weights, description
 
 
@@ -128,8 +141,10 @@ def restore(path: str | Path, trust_code: bool = False) -> Deployed:
         if trust_code:
             _trust_code(saved.document, description)
         with torch.device("meta"), _at_most(ROOM * len(saved.weights)):
-            needed = _built(saved).state_dict()
-        _check_weights(needed, saved.weights)
+            empty = _built(saved)
+        _check_weights(empty.state_dict(), saved.weights)
+        if sum(buffer.numel() for buffer in empty.buffers()) > SPARE + ROOM * saved.parameters:
+            raise ValueError("it holds too many numbers beside the weights")
         module = _built(saved)
         module.load_state_dict(saved.weights)
         for part in module.modules():
@@ -143,14 +158,20 @@ def restore(path: str | Path, trust_code: bool = False) -> Deployed:
 def _trust_code(document: Mapping[str, Any], description: Path) -> None:
     """Let the code run that a description names, if it is the code that the model was saved with."""
     hashes = document["code"]
-    for file, factory in code_named_by(document):
-        if not file.is_file():
+    for name in names_in(document):
+        place = code_of(name)
+        if not place:
+            trust(name)  # which may be downloaded
+            continue
+        file = place[0]
+        if not os.path.isfile(file):
             continue  # refused where it is needed
-        saved, present = hashes.get(str(file)), code_hash(file)
+        code = read_regular(file)
+        saved, present = hashes.get(str(file)), code_hash(code)
         if saved != present:
             both = f"SHA-256 {shown(saved)} when it was saved, and {shown(present)} now"
             raise InputError(f"{file} is not the code that {description} was saved with: {both}.")
-        trust_hash(present, factory)
+        trust_code(name, code)
 
 
 @contextmanager
@@ -212,13 +233,11 @@ def _built_classifier(member: dict[str, Any], saved: SavedModel) -> Classifier:
     sides = {None: (1, 3), True: (3,), False: (1,)}[row.images]
     if len(shape) not in sides:
         raise ValueError(f"shape is {brief(shape)}: of the network {network!r} it must have {sides[-1]} numbers")
-    encoding = saved.encoding
-    if encoding and shape != (made := sum(len(column.features) for column in encoding),):
-        raise ValueError(f"the encoding makes {made} features, and shape is {shape}")
     # of an ensemble, the costs are not those of its members
     costs = None if "members" in saved.document else _no_costs(member)
     head, scale = member["head"], member["scale"]
-    return Classifier(network, shape, saved.classes, head, scale, encoding, costs=costs, embedding=saved.embedding)
+    about = (network, shape, saved.classes, head, scale, saved.encoding)
+    return Classifier(*about, costs=costs, embedding=saved.embedding)
 
 
 def _row(network: str, document: dict[str, Any]) -> Network:

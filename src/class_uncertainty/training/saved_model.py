@@ -17,9 +17,8 @@ from class_uncertainty.data.images import PIXELS
 from class_uncertainty.data.table import LARGEST, Column, is_number
 from class_uncertainty.errors import InputError, MachineFault, blame_machine, unknown
 from class_uncertainty.io import checksum, near, parse_json, read_regular
-from class_uncertainty.text import reason
-from class_uncertainty.training.networks.classifier import DECISIONS, HEADS, Names
-from class_uncertainty.training.networks.network_name import code_of
+from class_uncertainty.text import LONGEST, reason
+from class_uncertainty.training.networks.classifier import DECISIONS, HEADS, OWN, Names
 from class_uncertainty.training.networks.network_table import NETWORKS
 from class_uncertainty.training.networks.preprocessing import checked_preprocessing
 from class_uncertainty.training.purpose import Purpose
@@ -54,7 +53,8 @@ class SavedModel:
     @property
     def members(self) -> list[dict[str, Any]]:
         """The description of each network, of which there may be one."""
-        return [self.document | member for member in self.document.get("members", [{}])]
+        members = self.document.get("members", [{}])
+        return [self.document | {name: value for name, value in member.items() if name in OWN} for member in members]
 
     @property
     def about(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def reading(path: str | Path) -> Iterator[tuple[Path, Path]]:
     weights, description = files_of(path)
     for file in (weights, description):
         if not os.path.exists(file):  # a name may be too long for file.exists()
-            absent = f"there is no model at {path}, since {file} does not exist{near(file)}"
+            absent = f"there is no model at {path}, since {file} does not exist{near(file, weights, description)}"
             raise InputError(f"{absent}: a model is a .safetensors and a .json file.")
     try:
         yield weights, description
@@ -104,27 +104,28 @@ def read_files(weights: Path, description: Path) -> SavedModel:
     if document["checksum"] != model_checksum(document, content):
         why = "has changed since it was saved, or is damaged"
         raise InputError(f"{weights} or {description.name} {why}: train and save it again.")
-    _check_description(document)
+    tensors = load(content)
+    _check_description(document, tensors)
     purpose = document["purpose"]
     return SavedModel(
         document,
-        load(content),
+        tensors,
         purpose and Purpose.restored(purpose, len(document["classes"])),
-        tuple(Column(**column) for column in document["encoding"] or ()) or None,
+        _encoding(document),
         _embedding(document),
     )
 
 
-def code_named_by(document: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """The file and the function of each PATH.py:FACTORY in a description."""
-    names = [member["network"] for member in document.get("members", [document])]
-    if embedding := document.get("embedding"):
-        names.append(embedding["backbone"])
-    return [place for name in names if (place := code_of(name))]
+def names_in(document: Mapping[str, Any]) -> list[str]:
+    """The names of the networks in a description, and of the backbone."""
+    names = [member.get("network", document["network"]) for member in document.get("members", [document])]
+    if document["embedding"]:
+        names.append(document["embedding"]["backbone"])
+    return list(dict.fromkeys(names))
 
 
-def _check_description(document: dict[str, Any]) -> None:
-    """Refuse what no network can have, whatever its layers: a description may have been edited."""
+def _check_description(document: dict[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Refuse what no network of these weights can have: a description may have been edited."""
     classes, shape, decides_by = document["classes"], document["shape"], document["decides_by"]
     are_names = isinstance(classes, list) and all(isinstance(name, str) for name in classes)
     if not are_names or not 2 <= len(set(classes)) == len(classes):
@@ -139,14 +140,31 @@ def _check_description(document: dict[str, Any]) -> None:
         if not isinstance(members, list) or not members or number != len(members):
             raise ValueError(f"networks is {brief(number)}, and members are {brief(members)}: they must be as many")
         _check_scale(document["scale"])
+    _check_shifts(len(classes), len(document.get("members", [])), weights)
     for member in document.get("members", [{}]):
         described = document | member
         network, head = described["network"], described["head"]
-        if not isinstance(network, str):
+        if not isinstance(network, str) or len(network) > LONGEST:
             raise ValueError(reason(unknown("network", brief(network).strip("'"), NETWORKS)))
         if not isinstance(head, str) or head not in HEADS:
             raise ValueError(reason(unknown("head", brief(head).strip("'"), HEADS)))
         _check_scale(described["scale"])
+
+
+def _check_shifts(classes: int, members: int, weights: Mapping[str, Tensor]) -> None:
+    """Refuse other numbers of networks and classes than the weights are of: each network has a shift for each class."""
+    for name in ("shift", *(f"networks.{i}.shift" for i in range(members))):
+        shape = tuple(weights[name].shape) if name in weights else "missing"
+        if shape != (classes,):
+            raise ValueError(f"{members or 1:,} networks of {classes:,} classes need {name!r}, which is {shape}")
+
+
+def _encoding(document: dict[str, Any]) -> tuple[Column, ...] | None:
+    columns = tuple(Column(**column) for column in document["encoding"] or ())
+    shape, made = tuple(document["shape"]), sum(column.width for column in columns)
+    if columns and shape != (made,):
+        raise ValueError(f"the encoding makes {made} features, and shape is {brief(shape)}")
+    return columns or None
 
 
 def _check_scale(scale: Any) -> None:
@@ -160,8 +178,9 @@ def _embedding(document: dict[str, Any]) -> Embedding | None:
     values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
     embedding = Embedding(**values)
     checked_preprocessing("the backbone", {name: values[name] for name in ("size", "mean", "std")})
-    if not all(isinstance(text, str) for text in (embedding.backbone, embedding.weights, embedding.transform)):
-        raise ValueError("the backbone, its weights and its transform must be text")
+    texts = (embedding.backbone, embedding.weights, embedding.transform)
+    if not all(isinstance(text, str) and len(text) <= LONGEST for text in texts):
+        raise ValueError(f"the backbone, its weights and its transform must be text, {LONGEST:,} characters at most")
     fewest, most = VIEWS
     if type(embedding.views) is not int or not fewest <= embedding.views <= most:
         raise ValueError(f"the embedding has {brief(embedding.views)} views")
@@ -173,5 +192,5 @@ def _embedding(document: dict[str, Any]) -> Embedding | None:
 
 def model_checksum(document: dict[str, Any], content: bytes) -> str:
     """Of both files together: one that was changed, or written before a crash, does not match the other."""
-    rest = {name: value for name, value in document.items() if name != "checksum"}
+    rest = {name: value for name, value in document.items() if name not in ("checksum", "mark")}
     return checksum(json.dumps(rest, sort_keys=True), content)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from class_uncertainty.errors import Unfinished
-from class_uncertainty.io import write_whole
 from class_uncertainty.training.augment.cam_resampling import filled_up, generated
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.distillation import Teachers
@@ -292,14 +291,14 @@ class StackTraining:
     @contextmanager
     def _profiled(self, wanted: bool) -> Iterator[None]:
         """Trace one epoch of one stack: its second, since the first also prepares much."""
-        context = self.context
-        if not context.options.profile or not wanted or context.traced.is_set():
+        trace = self.context.options.profile
+        if not trace or not wanted or trace.begun.is_set():
             yield
             return
-        context.traced.set()
+        trace.begun.set()
         with torch.profiler.profile() as profiler:
             yield
         with tempfile.TemporaryDirectory() as folder:
-            trace = Path(folder) / "trace.json"
-            profiler.export_chrome_trace(str(trace))
-            write_whole(context.options.profile, trace.read_bytes())
+            file = Path(folder) / "trace.json"
+            profiler.export_chrome_trace(str(file))
+            trace.write(file.read_bytes())

@@ -7,6 +7,15 @@ from pathlib import Path
 from threading import Event
 
 from class_uncertainty.data import Data
+from class_uncertainty.io import (
+    blank_mark,
+    check_ending,
+    check_replaceable,
+    check_writable,
+    origin,
+    signed,
+    write_whole,
+)
 from class_uncertainty.measures import Stats
 from class_uncertainty.measures.uncertainty import row_blocks
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
@@ -22,6 +31,28 @@ class Stopped(Exception):
     """Another stack failed, or Ctrl-C was pressed: this stack ends at its next step."""
 
 
+class Trace:
+    """The file of one traced epoch: of the first lanes that train."""
+
+    def __init__(self, path: str | Path, data: str, force: bool, read: Sequence[Path] = ()) -> None:
+        self.path, self.data, self.force, self.read = Path(path), data, force, read
+        self.made_from = ""
+        self.begun = Event()  # whether a stack writes it
+        check_ending(self.path, "trace", (".json", ""))
+        check_writable(self.path)
+
+    def claim(self, recipe: Recipe, lanes: Iterable[Lane]) -> None:
+        """Refuse, before anything trains, to replace another file."""
+        if not self.made_from:
+            self.made_from = origin(self.data, self.read, recipe, [(lane.name, lane.seed, lane.lr) for lane in lanes])
+            check_replaceable(self.path, self.made_from, self.force, read=self.read)
+
+    def write(self, content: bytes) -> None:
+        """Write what torch has traced, one JSON object, with its mark."""
+        mark = f'{{"mark": "{blank_mark(self.made_from)}",'.encode()
+        write_whole(self.path, signed(content.replace(b"{", mark, 1), self.made_from))
+
+
 @dataclass(frozen=True, eq=False)
 class FitOptions:
     """What fit() takes beside examples, lanes, recipe and device."""
@@ -32,7 +63,7 @@ class FitOptions:
     checkpoints: Checkpoints | None
     every: int  # epochs between checkpoints
     deadline: Deadline
-    profile: Path | None
+    profile: Trace | None
     teachers: Fit | None
 
 
@@ -53,7 +84,6 @@ class StageContext:
     at_start: dict[int, tuple[int, float]] = field(default_factory=dict)  # progress before they train to it, by place
     stop: Event = field(default_factory=Event)
     begun: Event = field(default_factory=Event)  # whether any stack has
-    traced: Event = field(default_factory=Event)  # whether a stack writes the profile
 
     def key(self, place: int) -> str:
         """The key of a lane's checkpoint in this stage."""

@@ -1,5 +1,6 @@
 """cu.adjust_predictions(): saved predictions of a model of any framework, corrected for unequal class counts."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -10,13 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.checks import Array, check
 from class_uncertainty.errors import InputError, notice
-from class_uncertainty.io import check_replaceable, origin, same_file, write_whole
+from class_uncertainty.io import check_replaceable, origin, same_file, signed_archive, write_whole
 from class_uncertainty.metrics import Scores
 from class_uncertainty.posthoc.adjustment import Adjustment, check_tau
 from class_uncertainty.posthoc.calibration import fit_adjustment
 from class_uncertainty.posthoc.prediction_files import Predictions, read_predictions
 from class_uncertainty.posthoc.priors import Prior, find_prior
-from class_uncertainty.posthoc.written_predictions import PredictionTable, check_places, read_written, write_predictions
+from class_uncertainty.posthoc.written_predictions import (
+    PredictionTable,
+    check_places,
+    files_read,
+    read_written,
+    write_predictions,
+)
 from class_uncertainty.text import amount_of
 from class_uncertainty.workflows.predict import GivenLabels
 
@@ -144,9 +151,9 @@ def adjust_predictions(
     _check_places(source, other_source, target)
     if excel_safe and (target is None or target.suffix != ".csv"):
         raise InputError("excel_safe is for predictions that are written as .csv: leave it out.")
-    made_from = adjusted_from(source, counts, other_source, tau, bias, prior)
+    made_from = adjusted_from(source, counts, other_source, tau, bias, prior, excel_safe)
     if target:
-        check_target(target, made_from, force)
+        check_target(target, made_from, force, files_read(source, other_source))
     if other_source is None and (bias or tau == "auto"):
         option = "a bias" if bias else "tau 'auto'"
         need = "give unseen, a .npz file with probabilities and labels"
@@ -167,9 +174,9 @@ def adjust_predictions(
     before, after = _before_after(judged, adjustment, class_counts)
     if target and table and target.suffix == ".csv":
         rewritten, about = _rewritten(table, adjusted, class_counts, adjustment.prior)
-        write_predictions(target, rewritten, about | {"made_from": made_from}, excel_safe)
+        write_predictions(target, rewritten, about, excel_safe, made_from)
     elif target:
-        write_whole(target, _packed(adjusted, given.labels, adjustment, made_from))
+        write_whole(target, signed_archive(_packed(adjusted, given.labels, adjustment), made_from))
     labels_seen = [] if other is None or other.labels is None else [c for c in other.labels.tolist() if c >= 0]
     return AdjustedPredictions(
         probabilities=adjusted,
@@ -191,10 +198,10 @@ def adjusted_from(source: Path, counts: ArrayLike | None, unseen: Path | None, *
     return origin(source, source.resolve(), given, unseen and unseen.resolve(), *options)
 
 
-def check_target(target: Path, made_from: str, force: bool = False) -> None:
+def check_target(target: Path, made_from: str, force: bool = False, read: Iterable[object] = ()) -> None:
     """Refuse to replace other predictions than these."""
     check_path = check_places if target.suffix == ".csv" else check_replaceable
-    check_path(target, made_from, force)
+    check_path(target, made_from, force, read=read)
 
 
 def _read(path: Path) -> tuple[PredictionTable | None, Predictions]:
@@ -218,7 +225,7 @@ def _rewritten(
 
 
 def _check_places(source: Path, unseen: Path | None, target: Path | None) -> None:
-    """Nothing is judged by what it was chosen on, and nothing that is read is overwritten."""
+    """Nothing is judged by what it was chosen on, and the name says the format."""
     if unseen and same_file(source, unseen):
         raise InputError(
             f"unseen is {unseen}, the predictions themselves: nothing may be chosen on what it is judged by."
@@ -226,8 +233,6 @@ def _check_places(source: Path, unseen: Path | None, target: Path | None) -> Non
     allowed = (".npz", ".csv") if source.suffix.lower() == ".csv" else (".npz",)
     if target and target.suffix not in allowed:
         raise InputError(f"out is {target}: its name must end in {' or '.join(allowed)}.")
-    if target and any(place and same_file(target, place) for place in (source, unseen)):
-        raise InputError(f"out is {target}, which is read: give another name.")
 
 
 def _counts(counts: ArrayLike | None, given: Predictions, other: Predictions | None) -> NDArray:
@@ -251,10 +256,9 @@ def _before_after(
     return before, truth.scores(q, q.argmax(axis=1), counts, adjustment.prior)
 
 
-def _packed(adjusted: NDArray, labels: NDArray | None, adjustment: Adjustment, made_from: str) -> bytes:
+def _packed(adjusted: NDArray, labels: NDArray | None, adjustment: Adjustment) -> bytes:
     """A .npz file that reads like the predictions, with what was chosen in it."""
     arrays: dict[str, Any] = {"tau": adjustment.tau, "temperature": adjustment.temperature}
-    arrays |= {"made_from": made_from.encode()}  # as bytes, in which the origin is found
     arrays |= {"bias": adjustment.bias, "prior": adjustment.prior, "probabilities": adjusted}
     arrays |= {} if labels is None or (labels < 0).any() else {"labels": labels}
     np.savez(packed := BytesIO(), **arrays)

@@ -259,7 +259,8 @@ def audit(
     probabilities : array (N, C)
         Of examples that the model was not trained on: of a test split, or out-of-fold.
     classes : list of str, optional
-        Names, in the order of the columns of `probabilities`; needed where labels are names.
+        Names, in the order of the columns of `probabilities`, by default those that a DataFrame has; needed where
+        labels are names.
     names : list of str, optional
         Of the examples: files, or ids.
     images : array or list of paths, optional
@@ -299,6 +300,9 @@ def audit(
     check(list[Path] | Tensorlike | None, images=images)
     check(Array | None, counts=counts, prior=prior, costs=costs)
     check(bool, by_cost=by_cost)
+    columns = list(getattr(probabilities, "columns", ()))
+    if classes is None and columns and all(isinstance(name, str) for name in columns):
+        classes = columns
     of_examples, unlabelled = labelled_only(
         labels, probabilities=probabilities, names=names, images=images, decisions=decisions
     )
@@ -395,7 +399,8 @@ def _notes(judged: Judged, examples: NDArray[np.int64], counted: bool, has_error
     if not counted:
         notes.append(NO_COUNTS)
     if absent := [judged.classes[c] for c in np.flatnonzero(examples == 0).tolist()]:
-        notes.append(f"Without examples, and so without a verdict: {listed(absent, NAMED)}.")
+        means = f"means are over {len(examples) - len(absent):,} of {len(examples):,} classes"
+        notes.append(f"Without examples, and so without a verdict: {listed(absent, NAMED)}; {means}.")
     if judged.noise is None:
         notes.append(f"Labels were not checked: there are more than {CHECKED:,} probabilities.")
     return notes

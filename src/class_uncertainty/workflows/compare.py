@@ -255,7 +255,7 @@ def compare(
     against : str
         What the rows are tested against by ASO: "counterpart" tests uncertainty rows against the same rows by
         cardinality; the name of one of the methods tests every other row against it.
-    recipe, store, device, budget, progress, profile, on
+    recipe, store, device, budget, progress, profile, force, on
         As for `cu.measure`.
     shard : str, optional
         "i/n": train only the i-th of n parts of the rows, then raise ShardEnded. Whatever rows depend on, as class

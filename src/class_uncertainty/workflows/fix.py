@@ -12,9 +12,7 @@ from typing import Any, Unpack
 
 from class_uncertainty.checks import check, take
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import read_by
-from class_uncertainty.io import same_file
 from class_uncertainty.measures import Stats
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.evaluation import Evaluation
@@ -28,12 +26,11 @@ from class_uncertainty.text import html_table, number, to_frame
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_checks import check_fit
-from class_uncertainty.training.model_files import check_embeds, check_savable
+from class_uncertainty.training.model_files import check_embeds
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.network_size import NetworkSize, parameters
 from class_uncertainty.training.networks.classifier import Deployed
 from class_uncertainty.training.purpose import Purpose
-from class_uncertainty.training.saved_model import files_of
 from class_uncertainty.workflows.alternatives import Alternatives, try_alternatives
 from class_uncertainty.workflows.fix_choice import Choice, choose
 from class_uncertainty.workflows.fix_evaluation import evaluate_fix
@@ -148,7 +145,6 @@ def fix(
     seeds: int | None = None,
     save: str | Path | None = None,
     embed_weights: bool = False,
-    force: bool = False,
     label_issues: bool | None = None,
     **settings: Unpack[Shared],
 ) -> Fix:
@@ -183,11 +179,9 @@ def fix(
         Write the network to PATH.safetensors and PATH.json, which `cu.restore` reads.
     embed_weights : bool
         Whether the saved files hold the weights of the backbone too, where features come from one.
-    force : bool
-        Whether `save` may replace a model of other data or options.
     label_issues : bool, optional
         Whether to look for wrong labels; by default for images alone, since labels of tables are often facts.
-    store, device, budget, progress, profile, on
+    store, device, budget, progress, profile, force, on
         As for `cu.measure`.
 
     Returns
@@ -214,7 +208,7 @@ def fix(
         plan = plan_fix(context.dataset, context.recipe, candidates, goal, deploy, trainings, seeds, label_issues)
         check_embeds(context.train, embed_weights)
         if save:
-            _check_save(save, plan, force)
+            context.check_savable(save, plan.made_from, plan.goal.name)
 
         stats = _measure_uncertainty(context, plan)
         choosing = judged_by_folds(context)  # what chooses is no result
@@ -228,14 +222,6 @@ def fix(
         module = _module(context, searched, alternatives, networks, plan, report)
         files = save_model(module, save, module.about, embed_weights) if save else ()
         return Fix(context.dataset, module, report, networks.choice, _size(context, networks.choice), tuple(files))
-
-
-def _check_save(save: str | Path, plan: FixPlan, force: bool) -> None:
-    """Refuse, before anything trains, a path where the model may not be written."""
-    goal = plan.goal.name
-    if any(same_file(file, goal.partition(":")[2]) for file in files_of(save)):
-        raise InputError(f"save is {save}, and goal {goal!r} is read from there: give another name.")
-    check_savable(save, plan.made_from, force)
 
 
 def _measure_uncertainty(context: Context, plan: FixPlan) -> Stats | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from class_uncertainty.checks import check_number
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.data.spec import place_of
+from class_uncertainty.data.spec import paths_named
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.io import origin
@@ -83,7 +83,7 @@ def plan_fix(
     rows = default_candidates(train, recipe)
     if candidates is not None:
         rows = find_candidates(candidates, train, recipe)
-    place = place_of(dataset.name, otherwise=dataset.fingerprint)
+    place = paths_named(dataset.name, goal) or dataset.fingerprint
     asked = (recipe, [row.name for row in rows], goal, deploy, trainings, seeds)
 
     uses_uncertainty = any(named(row.method).uses_uncertainty for row in rows)

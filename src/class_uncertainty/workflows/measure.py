@@ -136,6 +136,8 @@ def measure(
         trains, networks, epochs of each) that returns a context manager is told instead.
     profile : path, optional
         Where to write a trace of one epoch.
+    force : bool
+        Whether files may be replaced that the same call did not write, or that have changed.
     on : str, optional
         Where networks train: "ray" on all GPUs or cores of this machine, "auto" on the Ray cluster that runs here,
         "ray://HOST:PORT" on another; by default in this process. The results are the same.
@@ -260,7 +262,7 @@ def compare_estimators(
         is compared with itself.
     lrs : list of float, optional
         Learning rates; by default the recipe's.
-    recipe, store, device, budget, progress, profile, on
+    recipe, store, device, budget, progress, profile, force, on
         As for `cu.measure`.
 
     Returns

@@ -10,17 +10,22 @@ import numpy as np
 
 from class_uncertainty.data import Dataset
 from class_uncertainty.data.examples import inputs_digest
-from class_uncertainty.errors import InputError
-from class_uncertainty.io import REPLACE, check_ending, check_writable, parse_json, read_regular, same_file, starts_with
+from class_uncertainty.io import (
+    blank_mark,
+    check_ending,
+    check_replaceable,
+    origin,
+    parse_json,
+    read_regular,
+    signed,
+    write_whole,
+)
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.intervals import error_intervals
 from class_uncertainty.text import in_list, interval, listed, number, printable
 from class_uncertainty.training.folds import judged_groups, judged_labels
 from class_uncertainty.training.saved_model import SavedModel, files_of, read_model
 
-OURS = re.compile(rb'---\nlibrary_name: "class-uncertainty"\n')  # how a card begins
-TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
-CHECKSUM = re.compile(r"^- Checksum of the model: `(\w+)`$", re.MULTILINE)
 FEW = 20  # examples: with fewer, a class's error is hardly known
 NAMED = 5  # classes in a sentence
 Intervals = Sequence[tuple[float, float]]  # (C,)
@@ -73,23 +78,23 @@ def model_card(path: Path) -> str:
     return environment.get_template("card.md.jinja").render(values, saved=saved, purpose=saved.purpose, judged=judged)
 
 
+def card_origin(model: Path) -> str:
+    """What a card is made from: the model at this path."""
+    weights = files_of(model)[0]
+    return origin(weights.stem, weights.resolve())
+
+
 def check_card(path: Path, model: Path, force: bool = False) -> None:
-    """Refuse a file that is no card, and the card of another model: models of one folder share its README.md."""
+    """Refuse what is not the card of this model: models of one folder share its README.md."""
     check_ending(path, "model card", (".md", ".markdown", ""))
-    check_writable(path)
-    if any(same_file(path, part) for part in files_of(model)):
-        raise InputError(f"{path} is part of the model: give another name.")
-    if force or not path.is_file() or not path.stat().st_size:
-        return
-    if not starts_with(path, OURS):
-        raise InputError(f"{path} exists and is not a model card: {REPLACE}.")
-    card, weights = read_regular(path).decode(errors="replace"), files_of(model)[0]
-    title, checksum = ((match := pattern.search(card)) and match[1] for pattern in (TITLE, CHECKSUM))
-    if checksum and checksum == _checksum(model):
-        return
-    is_beside = path.resolve().parent == weights.resolve().parent  # its model may have been saved again
-    if (checksum and not is_beside) or title not in (None, _escaped(weights.stem)):
-        raise InputError(f"{path} is the card of another model ({title}): {REPLACE}.")
+    check_replaceable(path, card_origin(model), force, read=files_of(model))
+
+
+def write_card(path: Path, model: Path, card: str) -> None:
+    """Write a card with its mark."""
+    made_from = card_origin(model)
+    content = f"{card}\n<!-- {blank_mark(made_from)} -->\n"
+    write_whole(path, signed(content.encode(), made_from))
 
 
 def _checksum(model: Path) -> str:
@@ -126,6 +131,7 @@ def _values(saved: SavedModel, judged: Mapping[str, Any]) -> dict[str, Any]:
         "data": saved.about.get("data", ""),
         "networks": " + ".join(dict.fromkeys(member["network"] for member in saved.members)),
         "mean": _mean(errors),
+        "with_error": sum(error is not None for error in errors or ()),
         "mean_before": _mean(before),
         "overall": _overall(errors, examples),
         "overall_before": _overall(before, examples),

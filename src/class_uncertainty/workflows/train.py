@@ -6,7 +6,7 @@ from typing import Unpack
 
 from class_uncertainty.checks import check, take
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.data.spec import place_of
+from class_uncertainty.data.spec import paths_named
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.io import origin
@@ -19,7 +19,7 @@ from class_uncertainty.runs.load_or_train import fit_and_store, load_or_estimate
 from class_uncertainty.runs.measurement import Measurement, class_vector
 from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.training import Lane, Recipe, Result
-from class_uncertainty.training.model_files import check_embeds, check_savable
+from class_uncertainty.training.model_files import check_embeds
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.networks.classifier import Classifier
 from class_uncertainty.training.purpose import Purpose
@@ -74,7 +74,6 @@ def train(
     score: str | None = None,
     save: str | Path | None = None,
     embed_weights: bool = False,
-    force: bool = False,
     recipe: Recipe | None = None,
     **settings: Unpack[Shared],
 ) -> Trained:
@@ -96,9 +95,7 @@ def train(
         Write the network to PATH.safetensors and PATH.json, which `cu.restore` reads.
     embed_weights : bool
         Whether the saved files hold the weights of the backbone too, where features come from one.
-    force : bool
-        Whether `save` may replace a model of other data or options.
-    recipe, store, device, budget, progress, profile, on
+    recipe, store, device, budget, progress, profile, force, on
         As for `cu.measure`.
 
     Returns
@@ -120,10 +117,10 @@ def train(
         request.check_score(score)
         check_embeds(context.train, embed_weights)
         asked = (lane.name, lane.seed, lane.lr, context.recipe, estimator, members, score)
-        place = place_of(context.dataset.name, otherwise=context.dataset.fingerprint)
-        made_from = origin(context.dataset.name, place, *asked)
+        place = paths_named(context.dataset.name) or context.dataset.fingerprint
+        made_from = origin(context.dataset.name, place, embed_weights, *asked)
         if save:
-            check_savable(save, made_from, force)
+            context.check_savable(save, made_from)
         estimate: Estimate | Measurement | None = None
         if lane.value.uses_uncertainty:
             estimate = stored_measurement(context, request, score)

@@ -82,6 +82,46 @@ def test_a_file_that_may_not_be_read_is_skipped(here: Path, monkeypatch: pytest.
     assert "Permission denied" in unlabelled.skipped[0]
 
 
+def test_each_folder_is_read_once_and_under_its_own_name(here: Path) -> None:
+    """Whatever links lead to it: two folders that link to each other, several links to one elsewhere, links upwards."""
+    tree(here / "pets", {"cat": 2, "dog": 2})
+    tree(here / "elsewhere", {"deep": 1}, start=4)
+    for link, target in {
+        "cat/a": "../dog",
+        "dog/a": "../cat",
+        "also": "cat",
+        "far": "../elsewhere",
+        "farther": "../elsewhere/deep",
+        "up": "..",
+    }.items():
+        (here / "pets" / link).symlink_to(target)
+    (here / "link").symlink_to("pets")
+    for place in ("pets", "link"):
+        unlabelled, images = read(here / place)
+        assert sorted(numbers(images)) == [0, 1, 2, 3, 4]
+        assert [Path(name).parts[0] for name in unlabelled.read_names[:4]] == ["cat", "cat", "dog", "dog"]
+        assert len(unlabelled.skipped) == 5
+
+
+def test_a_folder_that_cannot_be_listed_is_counted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree(here / "pets", {"cat": 2, "dog": 2})
+    saved = train(load("folder:pets"), recipe=Recipe("small-conv", 1, 4))
+    list_folder = os.listdir
+
+    def closed(folder: str | Path) -> list[str]:
+        if Path(folder).name == "dog":
+            raise PermissionError(13, "Permission denied")
+        return list_folder(folder)
+
+    monkeypatch.setattr(os, "listdir", closed)
+    unlabelled, images = read(here / "pets")
+    assert numbers(images) == [0, 1]
+    (why,) = unlabelled.skipped.values()
+    assert "listed" in why
+    with refused("dog"):
+        predict(saved, here / "pets" / "dog")
+
+
 def test_predictions_leave_odd_entries_out_and_count_them(here: Path) -> None:
     tree(here / "train", {"cat": 2, "dog": 2}, start=10)
     train(load("folder:train"), recipe=Recipe("small-conv", 1, 4), save="model")

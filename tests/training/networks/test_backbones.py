@@ -48,7 +48,7 @@ def written(file, code):
     """A file of code whose functions a user has named."""
     file.write_text(code)
     for function in ("pooled", "convolution", "broken", "number", "missing"):
-        trust(f"{file}:{function}")
+        trust(f"{file.name}:{function}")
 
 
 def test_fusing_changes_no_feature():

@@ -16,6 +16,7 @@ from training.networks.few_images import DATA, TEST
 import class_uncertainty as cu
 from class_uncertainty.training.lane import Epoch
 from class_uncertainty.training.model_files import save
+from class_uncertainty.training.networks import user_code
 from class_uncertainty.training.networks.custom_network import epoch_seed, seeded
 from class_uncertainty.training.networks.fingerprints import printed
 from class_uncertainty.training.networks.network_table import find_network, sealed
@@ -142,7 +143,7 @@ def test_a_frozen_parameter_stays_as_it_is():
         assert changed == {f"body.module.{n}" for n in ("norm.weight", "norm.bias", "second.weight", "second.bias")}
 
 
-def test_save_and_restore(tmp_path):
+def test_save_and_restore(tmp_path, monkeypatch):
     file = python_file(tmp_path)
     recipe = cu.Recipe(f"{file}:described", epochs=1, batch=16)
     fitted = cu.fit(DATA, [cu.Lane()], recipe=recipe)
@@ -150,6 +151,8 @@ def test_save_and_restore(tmp_path):
     pixels = torch.from_numpy(TEST.inputs)
     assert torch.equal(cu.restore(tmp_path / "model")(pixels), fitted.module(0)(pixels))
     file.write_text(file.read_text() + "\n# changed\n")
+    assert torch.equal(cu.restore(tmp_path / "model")(pixels), fitted.module(0)(pixels))  # as it was named
+    monkeypatch.setattr(user_code, "_named", {})
     with refused("mine.py", "SHA-256", "trust_code"):
         cu.restore(tmp_path / "model")
     with refused("mine.py", "SHA-256", "model.json"):

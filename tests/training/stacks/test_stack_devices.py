@@ -63,8 +63,16 @@ def test_a_gpu_too_small_for_one_lane_says_so(digits, monkeypatch):
 
 
 def test_a_trace_of_one_epoch(digits, tmp_path):
-    cu.fit(digits.train, LANES[:1], recipe=RECIPE, device="cpu", profile=tmp_path / "trace.json")
-    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    trace = tmp_path / "trace.json"
+    for _ in range(2):
+        cu.fit(digits.train, LANES[:1], recipe=RECIPE, device="cpu", profile=trace)
+        assert json.loads(trace.read_text())["traceEvents"]
+    trace.write_text("mine")
+    with refused(trace):
+        cu.fit(digits.train, LANES[:1], recipe=RECIPE, device="cpu", profile=trace)
+    assert trace.read_text() == "mine"
+    cu.fit(digits.train, LANES[:1], recipe=RECIPE, device="cpu", profile=trace, force=True)
+    assert json.loads(trace.read_text())["traceEvents"]
 
 
 @pytest.mark.parametrize(("asked", "taken"), [("cpu", "cpu"), ("cpu:0", "cpu"), (torch.device("cpu"), "cpu")])

@@ -5,7 +5,9 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import filterfalse
 from pathlib import Path
 
 import numpy as np
@@ -133,6 +135,29 @@ def entries(folder: Path) -> Iterator[Path]:
         waiting += [(entry / name, holding) for name in names if not _ignored(name)]
 
 
+def entries_once(folder: Path) -> Iterator[Path]:
+    """All but folders in a folder and below it; links to folders come last, so that each is read under its own name.
+
+    A folder that was read before, that holds this one, or that cannot be listed, comes as it is.
+    """
+    read = set(map(_identity, folder.resolve().parents))
+    waiting, links = [folder], list[Path]()
+    while waiting or links:
+        entry = waiting.pop() if waiting else links.pop()
+        names = None
+        with suppress(OSError):
+            if os.path.isdir(entry) and _identity(entry) not in read:
+                names = sorted(os.listdir(entry), reverse=True)
+        if names is None:
+            yield entry
+            continue
+        read.add(_identity(entry))
+        for name in filterfalse(_ignored, names):
+            place = entry / name
+            is_link = os.path.islink(place) and os.path.isdir(place)
+            (links if is_link else waiting).append(place)
+
+
 def _identity(folder: Path) -> tuple[int, int]:
     stat = folder.stat()
     return stat.st_dev, stat.st_ino
@@ -145,15 +170,17 @@ def read_entry(entry: Path) -> bytes:
 
 
 def _check_file(entry: Path) -> None:
-    if not entry.is_file():
+    if not os.path.isfile(entry):
         raise InputError(f"{_no_file(entry)}.")
 
 
 def _no_file(entry: Path) -> str:
     """Say what an entry is that is not a regular file."""
-    if entry.is_dir():
-        kind = "a link to a folder that contains it"
-    elif entry.exists():
+    if os.path.islink(entry) and os.path.isdir(entry):
+        kind = "a link to a folder that contains it, or is read under its own name"
+    elif os.path.isdir(entry):
+        kind = "a folder that cannot be listed"
+    elif os.path.exists(entry):
         kind = "a pipe, a socket or a device"
     else:
         kind = "a broken link, or a link to itself"

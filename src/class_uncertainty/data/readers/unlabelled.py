@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from os.path import isfile
 from pathlib import Path
 
 import numpy as np
@@ -61,8 +62,8 @@ def read_unlabelled(place: Path | Frame, shape: tuple[int, ...], columns: Sequen
         check_regular(place)
     if place.suffix.lower() in (".npz", ".npy"):
         return _arrays(place, shape)
-    files = list(folder.entries(place)) if place.is_dir() else [place]
-    parquet_files = [file for file in files if file.suffix.lower() == ".parquet"]
+    files = list(folder.entries_once(place)) if place.is_dir() else [place]
+    parquet_files = [file for file in files if file.suffix.lower() == ".parquet" and isfile(file)]
     if len(shape) == 3 and parquet_files == files != []:
         return _parquet_images(place, files, shape)
     if len(shape) == 3:
@@ -96,7 +97,7 @@ def _csv(place: Path, columns: Sequence[Column]) -> Table:
 def _images(place: Path, files: list[Path], shape: tuple[int, ...]) -> Unlabelled:
     """All files of a folder whose names end like those of images, or the one file; what is no file is skipped."""
     image_files = [
-        file for file in files if file == place or file.suffix.lower() in folder.IMAGE_SUFFIXES or not file.is_file()
+        file for file in files if file == place or file.suffix.lower() in folder.IMAGE_SUFFIXES or not isfile(file)
     ]
     if place.suffix.lower() in (".csv", ".gz") or not image_files:
         raise InputError(f"{place} {'is a table' if image_files else 'holds no images'}, and the network takes images.")
@@ -113,7 +114,7 @@ def _left_out(files: list[Path], used: list[Path]) -> list[str]:
     used_files = set(used)
     others = [file for file in files if file not in used_files]
     count = f"{len(others):,} of {len(files):,} files"
-    return [f"Left out, by their names: {count}, the first is {others[0]}."] if others else []
+    return [f"Left out, as files of other kinds: {count}, the first is {others[0]}."] if others else []
 
 
 def _parquet_images(place: Path, files: list[Path], shape: tuple[int, ...]) -> Unlabelled:

@@ -28,6 +28,7 @@ from class_uncertainty.training.networks.pretrained import (
     from_timm,
     lite0,
 )  # fmt: skip
+from class_uncertainty.training.networks.user_code import is_named
 
 IMAGENET_SIDE = 224
 
@@ -138,7 +139,8 @@ def build(name: NetworkName, pretrained: bool = True) -> Built:
     if name.source == LITE0:
         return lite0(name.weights, pretrained)
     make = from_timm if name.source == "timm" else from_hugging_face
-    return make(name.argument, name.weights, name.download == "yes", pretrained)
+    download = name.download == "yes" and is_named(name.text)  # not where only a file names it
+    return make(name.argument, name.weights, download, pretrained)
 
 
 def check_named(embedding: Embedding) -> None:

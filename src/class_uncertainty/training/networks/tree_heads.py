@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 TINY, LARGEST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
+DEEPEST = 2**12  # nodes of a walk
 FREE = 0  # the length of a tensor that depends on the fit: any length may be loaded
 
 
@@ -49,16 +50,25 @@ class TreeHead(nn.Module):
 
     def fix_steps(self) -> None:
         """From now on, walk as far as the deepest leaf is: an exported program cannot ask whether it has arrived."""
-        at, self.steps = self.roots.long().unique(), 0
-        while len(at := at[self.below[at] != at]):
-            at = torch.cat([self.below[at].long(), self.below[at].long() + 1])
-            self.steps += 1
+        self.steps = self._count_steps()
+
+    def _count_steps(self) -> int:
+        """How deep the deepest leaf is."""
+        at, steps = self.roots.long(), -1
+        while len(at):
+            below = self.below[at].long()
+            below = below[below != at]
+            at, steps = torch.cat([below, below + 1]), steps + 1
+            if steps > DEEPEST:
+                raise ValueError(f"a tree is deeper than {DEEPEST:,} nodes")
+        return steps
 
     def check(self) -> None:
         """Refuse trees that lead nowhere: they come from a file."""
         nodes, at = len(self.feature), torch.arange(len(self.below), device=self.below.device)
         is_leaf = self.below == at
-        sizes = {len(self.threshold), len(self.below)} == {nodes} and int(is_leaf.sum()) == len(self.values) > 0
+        asking = nodes - int(is_leaf.sum())
+        sizes = {len(self.threshold), len(self.below)} == {nodes} and nodes - asking == len(self.values) > 0
         if not sizes or not len(self.roots) or not ((self.roots >= 0) & (self.roots < nodes)).all():
             raise ValueError("the trees have no roots, or their nodes, thresholds and leaves are not as many")
         if not (is_leaf | ((self.below > at) & (self.below < nodes - 1))).all():
@@ -66,6 +76,10 @@ class TreeHead(nn.Module):
         asks = (self.feature >= 0) & (self.feature < self.features) & (~is_leaf | (self.threshold == LARGEST))
         if not asks.all():
             raise ValueError("a node of a tree asks for a feature that is not there, or a leaf asks for one")
+        below = self.below[~is_leaf]
+        if len(self.roots) + 2 * asking != nodes or len(torch.cat([self.roots, below, below + 1]).unique()) != nodes:
+            raise ValueError("a node of a tree has no parent, or several")
+        self._count_steps()
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: Any) -> None:
         for name, buffer in self.named_buffers():

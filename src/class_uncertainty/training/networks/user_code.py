@@ -1,36 +1,59 @@
-"""Code of users: a file runs once its user has named it, and what runs are the bytes that were hashed."""
+"""Code of users: a file runs once its user has named it, as it was then."""
 
 import hashlib
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from class_uncertainty.errors import InputError
-from class_uncertainty.io import read_regular
+from class_uncertainty.io import near, read_regular
 from class_uncertainty.training.networks.network_name import code_of
 
 SHOWN = 16  # digits of a hash in a sentence
-_trusted = set[tuple[str, str]]()  # (SHA-256 of a file, function in it) that may run in this process
+_named = dict[str, bytes]()  # what the user of this process named: the code of PATH.py:FACTORY, b"" of other networks
 
 
 class UntrustedCode(InputError):
     """Code that only a file names."""
 
 
-def code_hash(file: Path) -> str:
-    """SHA-256 of a file."""
-    return hashlib.sha256(read_regular(file)).hexdigest()
-
-
 def trust(name: str) -> None:
-    """Let the code run that the name of a network or a backbone stands for, as it is now: the user gave the name."""
+    """Let the code run that a name stands for, as it is now: the user gave the name."""
     place = code_of(name)
-    if place and place[0].is_file():
-        file, factory = place
-        trust_hash(code_hash(file), factory)
+    if not place:
+        _named[name] = b""
+    elif os.path.isfile(place[0]):
+        trust_code(name, read_regular(place[0]))
 
 
-def trust_hash(digest: str, factory: str) -> None:
-    """Let a function of the file with that SHA-256 run."""
-    _trusted.add((digest, factory))
+def trust_code(name: str, code: bytes) -> None:
+    """Let the code run that a name stands for, whatever its file becomes."""
+    _named[_key(name)] = code
+
+
+def is_named(name: str) -> bool:
+    """Whether the user gave the name; options of code do not count."""
+    return _key(name) in _named
+
+
+def _key(name: str) -> str:
+    place = code_of(name)
+    return f"{place[0]}:{place[1]}" if place else name
+
+
+def named() -> dict[str, bytes]:
+    """For another process."""
+    return dict(_named)
+
+
+def adopt(others: Mapping[str, bytes]) -> None:
+    """Trust what was named in another process."""
+    _named.update(others)
+
+
+def code_hash(code: bytes) -> str:
+    """SHA-256."""
+    return hashlib.sha256(code).hexdigest()
 
 
 def shown(digest: object) -> str:
@@ -38,13 +61,13 @@ def shown(digest: object) -> str:
     return f"{str(digest)[:SHOWN]}…" if digest else "not recorded"
 
 
-def trusted_bytes(file: Path, factory: str) -> bytes:
-    """The code in a file, if the user let that function of it run."""
-    code = read_regular(file)
-    digest = hashlib.sha256(code).hexdigest()
-    if (digest, factory) not in _trusted:
-        raise UntrustedCode(
-            f"{str(file)!r} is code (SHA-256 {shown(digest)}) that you have not named yourself: read it, then give "
-            f"--trust-code (in Python trust_code=True) to run {factory}()."
-        )
-    return code
+def trusted_code(file: Path, factory: str) -> bytes:
+    """The code in a file when the user named that function of it."""
+    code = _named.get(f"{file}:{factory}")
+    if code is not None:
+        return code
+    if not os.path.isfile(file):
+        raise InputError(f"{file} is not a Python file{near(file)}: give PATH.py:FACTORY.")
+    digest = shown(code_hash(read_regular(file)))
+    advice = f"read it, then give --trust-code (in Python trust_code=True) to run {factory}()"
+    raise UntrustedCode(f"{str(file)!r} is code (SHA-256 {digest}) that you have not named yourself: {advice}.")
