@@ -5,11 +5,13 @@ import logging
 import os
 import shlex
 import signal
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # workers are as many as cores: threads that spin for a core take it from them
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy, which reads it once
@@ -30,6 +32,7 @@ from hypothesis import configuration, settings  # noqa: E402
 from class_uncertainty import Dataset, Fit, load  # noqa: E402
 from class_uncertainty.reporting import chart_images  # noqa: E402
 from class_uncertainty.reporting.chart_images import ChartRequest  # noqa: E402
+from class_uncertainty.runs.sqlite_faults import WaitingConnection  # noqa: E402
 
 configuration.set_hypothesis_home_dir(
     f"{tempfile.gettempdir()}/class-uncertainty-hypothesis"
@@ -67,10 +70,19 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     return folder
 
 
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def no_waiting_for_the_disk() -> Iterator[None]:
     """No test cuts the power. Those about syncing look at the calls; those that start processes sync for real."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+    def connect(connection: WaitingConnection, *given: Any, **options: Any) -> None:
+        sqlite3.Connection.__init__(connection, *given, **options)
+        with suppress(sqlite3.Error):  # of a file that is locked or no store: whoever reads it finds that too
+            sqlite3.Connection.execute(connection, "PRAGMA synchronous = OFF")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        patch.setattr(WaitingConnection, "__init__", connect)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
