@@ -20,9 +20,9 @@ from class_uncertainty.training.networks.bodies import Block, Convolution, ResNe
 
 Case = tuple[int, int, int, int, tuple[int, ...], int, int]
 CASES: dict[str, Case] = {  # lanes, images, channels, side, widths, blocks, lanes' seed
-    "two stages of two lanes": (2, 2, 3, 8, (16, 32), 1, 0),
+    "several lanes": (2, 2, 3, 8, (16, 32), 1, 0),
     "the smallest image that they take, odd and halved": (1, 9, 1, 5, (16, 32, 64), 1, 1),
-    "more images than a program takes": (1, 9, 3, 4, (64,), 2, 2),
+    "more images than a program takes": (1, 9, 3, 4, (64,), 1, 3),
     "more pixels of a parity than a program takes": (1, 5, 3, 16, (16, 32), 1, 3),
 }
 WHOLE: dict[str, Case] = {  # all layers by the kernels of whole_images.cu
@@ -145,9 +145,7 @@ def test_kernels_interpreted() -> None:
     assert above(1e-5, made) == {}
 
 
-# through two blocks, numbers that round the other way add up to 0.04 for some seeds
-ON_A_GPU = CASES | {"three stages": (2, 2, 3, 8, (16, 32, 64), 1, 0)}
-ON_A_GPU |= {"more images than a program takes": (1, 9, 3, 4, (64,), 1, 3)}
+ON_A_GPU = CASES | {"several lanes": (2, 2, 3, 8, (16, 32, 64), 1, 0)}  # through three stages
 ON_A_GPU |= {f"whole {name}": (lanes, 19, *sizes) for name, (lanes, _, *sizes) in WHOLE.items()}
 
 
@@ -158,7 +156,7 @@ def test_kernels_on_a_gpu(case: Case) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("case", [(3, 19, 3, 32, (16, 32, 64), 1, 0), CASES["more images than a program takes"]])
+@pytest.mark.parametrize("case", [(3, 19, 3, 32, (16, 32, 64), 1, 0), (1, 9, 3, 4, (64,), 2, 2)])
 def test_several_blocks_on_a_gpu(case: Case) -> None:
     """By both kinds of kernels, and by Triton's alone. Numbers that round the other way add up, to 0.04 by either."""
     assert above(0.08, {"": errors(case, "cuda", torch.bfloat16)}) == {}
