@@ -74,7 +74,7 @@ def test_a_table_has_text_numbers_and_lists_as_features():
 def test_rows_that_an_option_leaves_out_are_counted():
     split = datasets.Dataset.from_dict({"x": [1.0, None, 3.0, 4.0, 5.0], "label": [0, 0, 0, 1, 1]})
     with refused("values are missing (x 1)", "missing='fill'"):
-        cu.Data.from_hf(split)
+        cu.Data.from_hf(split, missing="refuse")
     dataset = cu.Dataset.from_hf(split, missing="drop")
     assert (len(dataset.train), [left.number for left in dataset.left_out]) == (4, [1])
 
