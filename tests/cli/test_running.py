@@ -328,8 +328,9 @@ WRITTEN = {  # what is run before, the command, and all that it writes
 
 @pytest.mark.parametrize(("before", "command", "files"), WRITTEN.values(), ids=WRITTEN.keys())
 def test_what_the_user_changed_is_replaced_by_force_alone(
-    before: list[str], command: str, files: list[str], run: Run
+    before: list[str], command: str, files: list[str], run: Run, blank_charts: Call
 ) -> None:
+    blank_charts()
     if "onnx" in command:
         optional("onnxruntime")
     write_tables("here")
