@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,10 @@ os.environ.pop("COLUMNS", None)  # which readline sets for the processes that py
 import class_uncertainty.limits  # noqa: E402, F401  # isort: skip  # before torch, whose idle threads it lets sleep
 
 from bundled_once import bundled_once  # noqa: E402
-from commands import Call, Run  # noqa: E402
 from contracts import global_random_untouched  # noqa: E402
 from hypothesis import configuration, settings  # noqa: E402
 
-from class_uncertainty import Dataset, Fit, load  # noqa: E402
+from class_uncertainty import Fit, load  # noqa: E402
 from class_uncertainty.reporting import chart_images  # noqa: E402
 from class_uncertainty.reporting.chart_images import ChartRequest  # noqa: E402
 from class_uncertainty.runs.sqlite_faults import WaitingConnection  # noqa: E402
@@ -63,7 +62,7 @@ def pytest_sessionfinish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path_factory, monkeypatch):
     """Decoded images go to this run's temporary folder, shared by its tests; there is no data folder."""
     folder = tmp_path_factory.getbasetemp().parent / "cache"
     monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(folder))
@@ -72,7 +71,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture(autouse=True, scope="session")
-def no_waiting_for_the_disk() -> Iterator[None]:
+def no_waiting_for_the_disk():
     """No test cuts the power. Those about syncing look at the calls; those that start processes sync for real."""
 
     def connect(connection: WaitingConnection, *given: Any, **options: Any) -> None:
@@ -87,7 +86,7 @@ def no_waiting_for_the_disk() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def scripts_bundled_once() -> Iterator[None]:
+def scripts_bundled_once():
     """A second less for every page with charts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chart_images, "_run", bundled_once(chart_images._run))
@@ -95,7 +94,7 @@ def scripts_bundled_once() -> Iterator[None]:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tmp_path, monkeypatch, capsys):
     """A command line after `cu`, and more words, in an empty folder -> (exit code, stdout, stderr)."""
     from class_uncertainty.cli import app
 
@@ -118,7 +117,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 @pytest.fixture
-def forbid_training(monkeypatch: pytest.MonkeyPatch) -> Call:
+def forbid_training(monkeypatch):
     """From the call on, a workflow that trains fails the test."""
 
     def trained(fitted: Fit, *_: object) -> None:
@@ -128,7 +127,7 @@ def forbid_training(monkeypatch: pytest.MonkeyPatch) -> Call:
 
 
 @pytest.fixture
-def blank_charts(monkeypatch: pytest.MonkeyPatch) -> Call:
+def blank_charts(monkeypatch):
     """From the call on, pages have blank charts. A process that draws takes seconds: for tests that look elsewhere."""
 
     def blank(requests: Sequence[ChartRequest]) -> list[bytes]:
@@ -138,7 +137,7 @@ def blank_charts(monkeypatch: pytest.MonkeyPatch) -> Call:
 
 
 @pytest.fixture
-def notices(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def notices(monkeypatch):
     """What the package tells of while it goes on."""
     told: list[str] = []
     handler, logger = logging.Handler(), logging.getLogger("class_uncertainty")
@@ -149,7 +148,7 @@ def notices(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def real() -> Path:
+def real():
     """The folder of real CIFAR and SVHN files, where there is one; it is never part of the repository."""
     folder = REAL or next((place for place in BESIDE if place.is_dir()), None)
     if folder is None:
@@ -158,19 +157,19 @@ def real() -> Path:
 
 
 @pytest.fixture(scope="session")
-def digits() -> Dataset:
+def digits():
     """Real handwritten digits, long-tailed: 120 examples of the digit 0, 6 of the digit 9."""
     return load("digits-lt:20")
 
 
 @pytest.fixture
-def rng() -> np.random.Generator:
+def rng():
     """The same numbers in every run."""
     return np.random.default_rng(20231114)
 
 
 @pytest.fixture
-def no_global_random() -> Iterator[None]:
+def no_global_random():
     """The test leaves the random states of NumPy, torch and Python as they were."""
     with global_random_untouched():
         yield

@@ -22,13 +22,13 @@ errors_by_epoch = BENCHMARK["errors_by_epoch"]
 
 
 @pytest.fixture(scope="module")
-def digits() -> cu.Dataset:
+def digits():
     """A third of them to train on."""
     digits = cu.load("digits-lt:20")
     return replace(digits, train=digits.train.take(np.arange(0, len(digits.train), 3)))
 
 
-def test_evaluating_every_epoch_changes_no_network(digits: cu.Dataset) -> None:
+def test_evaluating_every_epoch_changes_no_network(digits):
     on_last, _ = errors_by_epoch(digits, LANES, RECIPE)
     fitted = cu.fit(digits.train, LANES, recipe=RECIPE, test=digits.test)
     assert [len(errors) for errors in on_last] == [1, 1]
@@ -37,7 +37,7 @@ def test_evaluating_every_epoch_changes_no_network(digits: cu.Dataset) -> None:
 
 
 @pytest.mark.parametrize("step", [-1, 1])
-def test_a_head_is_trained_on_the_features_with_the_lowest_error(digits: cu.Dataset, step: int) -> None:
+def test_a_head_is_trained_on_the_features_with_the_lowest_error(digits, step):
     """Of errors that fall the last features are chosen, of errors that rise the first: another head follows."""
     errors = count(0, step)
     on_last, on_chosen = errors_by_epoch(digits, LANES, RECIPE, lambda training, test: [next(errors)] * 5)
@@ -45,14 +45,14 @@ def test_a_head_is_trained_on_the_features_with_the_lowest_error(digits: cu.Data
     assert (on_chosen == on_last) == (step == -1)
 
 
-def test_centroids_are_compared_by_cosine(rng: np.random.Generator) -> None:
+def test_centroids_are_compared_by_cosine(rng):
     features, centroids, labels = rng.normal(size=(3, 50, 4)), rng.normal(size=(3, 6, 4)), rng.integers(0, 6, 50)
     wrong = BENCHMARK["wrong_by_centroid"](*map(torch.from_numpy, (features, centroids, labels)))
     nearest = [cdist(own, near, "cosine").argmin(axis=1) for own, near in zip(features, centroids, strict=True)]
     assert wrong.tolist() == [(place != labels).sum() for place in nearest]
 
 
-def test_the_centroids_of_each_lane_judge_its_features(digits: cu.Dataset) -> None:
+def test_the_centroids_of_each_lane_judge_its_features(digits):
     """As plain networks have them, one by one."""
     errors = list[tuple[float, float]]()
 
@@ -71,6 +71,6 @@ def test_the_centroids_of_each_lane_judge_its_features(digits: cu.Dataset) -> No
     assert [error for error, _ in errors] == pytest.approx([expected for _, expected in errors], abs=0.2)  # near ties
 
 
-def test_methods_without_a_stage_for_features_have_no_such_choice(digits: cu.Dataset) -> None:
+def test_methods_without_a_stage_for_features_have_no_such_choice(digits):
     on_last, on_chosen = errors_by_epoch(digits, [cu.Lane("cb-rs")], RECIPE)
     assert (len(on_last[0]), on_chosen) == (10, [[]])

@@ -4,7 +4,7 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 
 
 @pytest.fixture(scope="module", autouse=True)
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory):
     """What a call writes, it writes there."""
     before, place, networks = Path.cwd(), tmp_path_factory.mktemp("boundary"), dict(NETWORKS)
     os.chdir(place)

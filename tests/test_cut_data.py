@@ -26,7 +26,7 @@ def write(file: Path, number: int, seed: int) -> None:
     pyarrow.parquet.write_table(pyarrow.table(columns), file, row_group_size=number // 2)
 
 
-def test_data_sets_are_the_same_from_the_small_folder(tmp_path: Path) -> None:
+def test_data_sets_are_the_same_from_the_small_folder(tmp_path):
     full, small = tmp_path / "full", tmp_path / "small"
     full.mkdir()
     for file, number, seed in (("train-0", 100, 0), ("train-1", 60, 1), ("test", 20, 2)):

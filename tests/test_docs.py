@@ -63,7 +63,7 @@ def tables() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", AFTER)
-def test_code_runs_as_it_stands(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_runs_as_it_stands(name, tmp_path, monkeypatch):
     """What it adds to a table is gone when it has run."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), flags=re.DOTALL)
     assert blocks
@@ -80,7 +80,7 @@ def test_code_runs_as_it_stands(name: str, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
-def test_every_command_exists(page: Path) -> None:
+def test_every_command_exists(page):
     from class_uncertainty.cli.app import app
 
     commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
@@ -92,13 +92,13 @@ def test_every_command_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
-def test_every_benchmark_and_test_file_exists(page: Path) -> None:
+def test_every_benchmark_and_test_file_exists(page):
     named = re.findall(r"\b((?:benchmarks|examples|tests|docs)/[\w/]+\.(?:py|md|png))", page.read_text())
     assert [file for file in named if not (ROOT / file).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
-def test_lines_are_short(page: Path) -> None:
+def test_lines_are_short(page):
     """Rows of tables cannot be wrapped."""
     lines = [(number, line) for number, line in enumerate(page.read_text().splitlines(), start=1) if line[:1] != "|"]
     assert [f"{page.name}:{number} has {len(line)} characters" for number, line in lines if len(line) > 120] == []
@@ -110,7 +110,7 @@ def anchor(heading: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_leads_somewhere(page):
     """Within the repository, anchors included; pages of the site link only to its own files."""
     broken = []
     for target in re.findall(r"\]\(\s*([^)\s]+)\s*\)", page.read_text()):
@@ -128,20 +128,20 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert broken == []
 
 
-def test_the_site_lists_every_page() -> None:
+def test_the_site_lists_every_page():
     """Without YAML's reader, which only the extra `docs` installs."""
     navigation = re.findall(r"^ +- .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
     assert sorted(navigation) == sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 
 
-def test_the_site_s_tools_are_pinned() -> None:
+def test_the_site_s_tools_are_pinned():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     pins = {line.partition("==")[0] for line in (ROOT / "constraints.txt").read_text().splitlines()}
     assert set(extras["docs"]) <= pins
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=ids)
-def test_lists_that_come_from_the_package_are_the_package_s(page: Path) -> None:
+def test_lists_that_come_from_the_package_are_the_package_s(page):
     """`make tables` would change nothing."""
     script = tables()
     text = page.read_text()
@@ -149,7 +149,7 @@ def test_lists_that_come_from_the_package_are_the_package_s(page: Path) -> None:
     assert {name for name in script["TABLES"] if f"<!-- {name} -->" in text} == LISTS.get(page.name, set())
 
 
-def test_figures_are_drawn_from_the_project_s_results() -> None:
+def test_figures_are_drawn_from_the_project_s_results():
     """Each file says what it was drawn from; `make tables` would draw none anew."""
     script, wanted = tables(), {}
     for name in script["REPRODUCED"]:
@@ -159,7 +159,7 @@ def test_figures_are_drawn_from_the_project_s_results() -> None:
     assert [name for name, figure in wanted.items() if not script["is_drawn"](files[name], figure)] == []
 
 
-def test_a_bad_line_of_the_results_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_line_of_the_results_is_one_sentence(tmp_path, capsys):
     for name, text in (("docs/tables.py", (DOCS / "tables.py").read_text()), ("results/bad.jsonl", "no line")):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(text)
@@ -170,7 +170,7 @@ def test_a_bad_line_of_the_results_is_one_sentence(tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/remedy.md"])
-def test_the_naive_error_on_svci_20_is_that_of_the_project_s_results(name: str) -> None:
+def test_the_naive_error_on_svci_20_is_that_of_the_project_s_results(name):
     """Which the page on the reproduction is rendered from."""
     halves = (ROOT / "docs/reproduction.md").read_text().partition("**The halves of SVCI-20")[2]
     error = next(line for line in halves.splitlines() if line.startswith("| SVCI-20 (100) |")).split("|")[2].strip()
@@ -179,7 +179,7 @@ def test_the_naive_error_on_svci_20_is_that_of_the_project_s_results(name: str) 
     assert f"| SVCI-20 (100) | {error} |" in naive
 
 
-def test_every_number_of_the_reproduction_s_prose_is_in_its_results() -> None:
+def test_every_number_of_the_reproduction_s_prose_is_in_its_results():
     """In a table of the page, by a benchmark too, or of the paper, or as the error of one run; or as one, rounded."""
     script, text = tables(), (DOCS / "reproduction.md").read_text()
     marked = [*script["TABLES"], "measured"]  # the last by a benchmark, which the page names
@@ -193,13 +193,13 @@ def test_every_number_of_the_reproduction_s_prose_is_in_its_results() -> None:
     assert stated - {f"{value:.{digits}f}" for value in values for digits in (1, 2, 3)} == set()
 
 
-def test_the_api_page_has_every_public_name() -> None:
+def test_the_api_page_has_every_public_name():
     directives = re.findall(r"^::: .*\.(\w+)$", (DOCS / "api.md").read_text(), flags=re.MULTILINE)
     assert sorted(directives) == sorted(class_uncertainty.__all__)
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_every_source_and_option_is_documented(name: str) -> None:
+def test_every_source_and_option_is_documented(name):
     text = (DOCS / "data.md").read_text()
     assert f"- `{SOURCES[name].example}`" in text
     assert [option for option in SOURCES[name].options if f"- `{option}` (" not in text] == []

@@ -37,12 +37,12 @@ def missing_sections(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", CALLABLES)
-def test_public_names_are_documented(name: str) -> None:
+def test_public_names_are_documented(name):
     assert missing_sections(name) == [], f"the docstring of cu.{name} lacks sections"
 
 
 @pytest.mark.parametrize("name", CALLABLES)
-def test_the_first_line_is_a_summary(name: str) -> None:
+def test_the_first_line_is_a_summary(name):
     first, *rest = (inspect.getdoc(getattr(cu, name)) or "").splitlines() or [""]
     assert first.endswith(".")
     assert not rest or rest[0] == "", f"the summary of cu.{name} is longer than its first line"
@@ -55,7 +55,7 @@ def doctests(module: ModuleType) -> list[doctest.DocTest]:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_run(name: str, tmp_path, monkeypatch) -> None:
+def test_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     report: list[str] = []
     for test in doctests(import_module(name)):
@@ -64,7 +64,7 @@ def test_examples_run(name: str, tmp_path, monkeypatch) -> None:
     assert report == [], "".join(report)
 
 
-def test_examples_of_public_names_are_found() -> None:
+def test_examples_of_public_names_are_found():
     """A decorator may hide where a function is defined, and with it its examples."""
     tests = {test.name for module in MODULES for test in doctests(import_module(module))}
     hidden = [

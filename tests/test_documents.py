@@ -93,7 +93,7 @@ DATASETS = values_of(
 
 
 @given(st.one_of(RECIPES, RESULTS, REPORTS, DATASETS))
-def test_a_value_goes_through_json(value: Any) -> None:
+def test_a_value_goes_through_json(value):
     back = from_document(type(value), json.loads(json.dumps(asdict(value))))
     assert back == value
     assert repr(asdict(back)) == repr(asdict(value))  # a tuple is not a list, nor 1 a float
@@ -113,7 +113,7 @@ class Shape:
     notes: dict[str, Any] | None = None
 
 
-def test_fields_that_a_document_lacks_have_their_defaults() -> None:
+def test_fields_that_a_document_lacks_have_their_defaults():
     document = {"points": [{"x": 1}, {"x": 2, "y": 3.0}], "ends": [7, "a"]}
     assert from_document(Shape, document) == Shape((Point(1), Point(2, 3.0)), (7, "a"))
     assert from_document(Shape, document | {"centre": {"x": 4}}).centre == Point(4)
@@ -131,7 +131,7 @@ def test_fields_that_a_document_lacks_have_their_defaults() -> None:
     ],
     ids=["a field is missing", "an unknown field", "no list", "no object", "a list"],
 )
-def test_another_document_is_an_error_that_the_store_knows(document: Any, error: type[Exception]) -> None:
+def test_another_document_is_an_error_that_the_store_knows(document, error):
     from class_uncertainty.runs.store import UNREADABLE
 
     with pytest.raises(error):

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Run
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 # What KubeRay's reference of ray.io/v1 lists: the fields that must be given, and more that may be
@@ -35,7 +34,7 @@ def commands(workflow: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in re.findall(r"run: (cu .*)", text)]
 
 
-def test_the_ci_gate_passes_and_breaks(run: Run) -> None:
+def test_the_ci_gate_passes_and_breaks(run):
     """The steps of the workflow: predictions, the first audit, the gate; then a model that got worse."""
     folder = EXAMPLES / "ci_gate"
     subprocess.run([sys.executable, folder / "predict.py"], check=True, timeout=60)
@@ -55,7 +54,7 @@ def test_the_ci_gate_passes_and_breaks(run: Run) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Slurm runs on Linux")
-def test_a_slurm_job_stops_before_its_allocation_ends(tmp_path: Path) -> None:
+def test_a_slurm_job_stops_before_its_allocation_ends(tmp_path):
     """By a budget: the signal of a batch job does not reach `cu`."""
     command = tmp_path / "cu"
     command.write_text('#!/bin/sh\necho "$@"\n')
@@ -76,7 +75,7 @@ def test_a_slurm_job_stops_before_its_allocation_ends(tmp_path: Path) -> None:
     assert "ask for more --time" in short.stderr
 
 
-def test_the_ray_job_has_the_fields_that_are_documented(run: Run) -> None:
+def test_the_ray_job_has_the_fields_that_are_documented(run):
     job = pytest.importorskip("yaml").safe_load((EXAMPLES / "rayjob.yaml").read_text())
     assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
     cluster = job["spec"]["rayClusterSpec"]

@@ -67,7 +67,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_drawn(name: str) -> None:
+def test_what_is_drawn(name):
     reproduction, names = CASES[name]
     drawn = figures.figures(reproduction)
     assert list(drawn) == names
@@ -75,14 +75,14 @@ def test_what_is_drawn(name: str) -> None:
     assert figures.figures(replace(EMPTY, name=name)) == {}
 
 
-def test_settings_are_read_from_the_names_of_the_data() -> None:
+def test_settings_are_read_from_the_names_of_the_data():
     (by_ratio,), (by_strength,) = (figures.figures(CASES[name][0]).values() for name in ("if1b", "if2"))
     assert (by_ratio.arguments[0], by_ratio.arguments[1]) == (["9", "50"], list(CLASSES))
     assert by_strength.arguments[0] == ["0", "0.3"]
     assert by_strength.arguments[2]["uncertainty"][0] == pytest.approx([1 / 6, 2 / 6, 3 / 6])
 
 
-def test_duplicates_that_are_drawn_have_a_figure_of_their_own() -> None:
+def test_duplicates_that_are_drawn_have_a_figure_of_their_own():
     copied, _ = CASES["if2"]
     drawn = [replace(ONE, measurement=measurement(estimator=f"ensemble:power-rs:q={q}")) for q in (0.7, 0)]
     both = figures.figures(replace(copied, measured=(copied.measured[0], *drawn, copied.measured[1])))
@@ -96,7 +96,7 @@ def test_duplicates_that_are_drawn_have_a_figure_of_their_own() -> None:
     assert list(figures.figures(replace(copied, measured=drawn))) == []  # nothing that they differ from
 
 
-def test_relative_gains_stand_beside_the_printed_ones() -> None:
+def test_relative_gains_stand_beside_the_printed_ones():
     (figure,) = figures.figures(gained()).values()
     ours, printed = figure.arguments
     assert ours[0] == ("Resampling", "Naive", 20.0, "Resampling", 15.0)
@@ -104,18 +104,18 @@ def test_relative_gains_stand_beside_the_printed_ones() -> None:
     assert figures.ErrorPair(*ours[0]).gain == pytest.approx(25.0)
 
 
-def test_relative_gains_are_drawn_where_all_groups_have_run_under_a_protocol() -> None:
+def test_relative_gains_are_drawn_where_all_groups_have_run_under_a_protocol():
     made = gained()
     for outcomes in (made.outcomes[:-1], tuple(replace(one, protocol="equal") for one in made.outcomes)):
         assert figures.figures(replace(made, outcomes=outcomes)) == {}
 
 
-def test_the_halves_of_svci_20_by_runs() -> None:
+def test_the_halves_of_svci_20_by_runs():
     (figure,) = figures.figures(CASES["svci20"][0]).values()
     assert figure.arguments == ([50, 100], [4.5, 4.5], [14.5, 14.5], [0.0, 0.0], [0.0, 0.0])
 
 
-def test_the_digest_follows_the_values() -> None:
+def test_the_digest_follows_the_values():
     """And no digit that another machine might round otherwise."""
     (figure,) = figures.figures(CASES["if1a"][0]).values()
     names, shares, errors = figure.arguments

@@ -61,7 +61,7 @@ def test_lowest():
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def built(tmp_path_factory):
     """The source archive and the wheel, as `make dist` builds them, without a virtual environment."""
     from hatchling import build
 
@@ -75,11 +75,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="outside a Git checkout nothing says which files there are")
-def test_archives_hold_the_files_of_the_repository(built: tuple[Path, Path]) -> None:
+def test_archives_hold_the_files_of_the_repository(built):
     assert INSTALL["wrong_files"](*built) == []
 
 
-def test_archives_hold_what_a_user_needs(built: tuple[Path, Path]) -> None:
+def test_archives_hold_what_a_user_needs(built):
     archive, wheel = built
     package = [
         "py.typed",
@@ -99,7 +99,7 @@ def test_archives_hold_what_a_user_needs(built: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="outside a Git checkout nothing says which files there are")
-def test_files_that_are_missing_or_too_many_are_named(built: tuple[Path, Path], tmp_path: Path) -> None:
+def test_files_that_are_missing_or_too_many_are_named(built, tmp_path):
     archive, wheel = built
     changed = tmp_path / wheel.name
     with zipfile.ZipFile(wheel) as packed, zipfile.ZipFile(changed, "w") as other:

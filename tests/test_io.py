@@ -291,7 +291,7 @@ def test_a_large_array_is_in_a_file_whose_room_is_taken_at_once(tmp_path, monkey
         scratch_array((2, 3), tmp_path)
 
 
-def test_what_was_given_is_not_suggested(tmp_path: Path) -> None:
+def test_what_was_given_is_not_suggested(tmp_path):
     (tmp_path / "data.csv").symlink_to("nowhere")
     assert near(tmp_path / "data.csv") == ""
     (tmp_path / "dada.csv").write_text("")
@@ -302,18 +302,18 @@ def test_what_was_given_is_not_suggested(tmp_path: Path) -> None:
     ("given", "suggested"),
     [("fruits.csv", "fruit.csv"), ("Fruit.CSV", "fruit.csv"), ("fruit.cvs", "fruit.csv"), ("nofile.csv", "")],
 )
-def test_a_name_is_suggested_for_more_than_its_ending(given: str, suggested: str, tmp_path: Path) -> None:
+def test_a_name_is_suggested_for_more_than_its_ending(given, suggested, tmp_path):
     (tmp_path / "fruit.csv").touch()
     assert io.near(tmp_path / given) == (f" (did you mean {str(tmp_path / suggested)!r}?)" if suggested else "")
 
 
 @pytest.mark.parametrize("name", ["page.pdf", "page", "page.html.gz"])
-def test_a_name_must_end_as_the_content_does(name: str, tmp_path: Path) -> None:
+def test_a_name_must_end_as_the_content_does(name, tmp_path):
     with pytest.raises(InputError, match=r"\.html or \.htm"):
         check_ending(tmp_path / name, "report", (".html", ".htm"))
     assert not (tmp_path / name).exists()
 
 
 @pytest.mark.parametrize("name", ["page.HTML", "page.htm", "page"])
-def test_allowed_endings(name: str, tmp_path: Path) -> None:
+def test_allowed_endings(name, tmp_path):
     check_ending(tmp_path / name, "report", (".html", ".htm", ""))

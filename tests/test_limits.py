@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import Call, Run
 
 from class_uncertainty import MachineFault, limits
 from class_uncertainty.errors import memory_faults
@@ -61,9 +60,7 @@ def test_other_errors_go_on_as_they_are(error):
     assert caught.value is error
 
 
-def test_out_of_memory_in_training_says_what_is_kept_and_the_same_command_goes_on(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_out_of_memory_in_training_says_what_is_kept_and_the_same_command_goes_on(run, monkeypatch):
     from class_uncertainty.training.stage_runner import StageRunner
 
     command = ("compare", "digits-lt:20", "--methods", "naive,cb-rs", "--seeds", "5", "--epochs", "1", "--json")
@@ -116,9 +113,7 @@ def test_idle_threads_sleep_unless_the_environment_says_otherwise():
     assert policy(OMP_WAIT_POLICY="ACTIVE") == ["ACTIVE", "False"]
 
 
-def test_commands_under_a_limit_end_rightly_or_in_one_sentence(
-    run: Run, blank_charts: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_under_a_limit_end_rightly_or_in_one_sentence(run, blank_charts, tmp_path, monkeypatch):
     """The benchmark in short: too little for NumPy, too little for torch, and too little only for V8."""
     blank_charts()  # those under a limit are real
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)  # theirs are as many as a user's

@@ -9,7 +9,7 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 from example_results import add_data
@@ -48,7 +48,7 @@ Run = Callable[..., int]
 
 
 @pytest.fixture
-def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def tool(tmp_path, monkeypatch):
     spec = importlib.util.spec_from_file_location("side_by_side", TOOL)
     assert spec
     assert spec.loader
@@ -62,7 +62,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.fixture
-def run(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(tool, tmp_path, monkeypatch):
     def run(*arguments: object) -> int:
         words = [str(tmp_path / "new.jsonl"), "--minutes", "5", *map(str, arguments)]
         monkeypatch.setattr(sys, "argv", [str(TOOL), *words])
@@ -87,7 +87,7 @@ def methods_in(path: Path) -> list[str]:
     return sorted(line["document"]["method"] for line in lines if line["kind"] == "result")
 
 
-def test_what_is_new_is_written_once(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_new_is_written_once(run, tmp_path, capsys):
     known = write(tmp_path / "known.jsonl", "naive")
     first, second = write(tmp_path / "first.jsonl", "naive", "cb"), write(tmp_path / "second.jsonl", "cb", "ubrs")
     assert run("--known", known, "--", f"reproduce {first} end", f"reproduce {second} end") == 0
@@ -101,7 +101,7 @@ def test_what_is_new_is_written_once(run: Run, tmp_path: Path, capsys: pytest.Ca
     assert "after 0 results" not in log  # what is known is not trained again
 
 
-def test_commands_of_a_program_run_in_turn(run: Run, tmp_path: Path) -> None:
+def test_commands_of_a_program_run_in_turn(run, tmp_path):
     """Each finds what those before it have stored; after one that has no time for more, none begins."""
     first, second = write(tmp_path / "first.jsonl", "naive", "cb"), write(tmp_path / "second.jsonl", "ubrs")
     commands = [f"reproduce {first} end", f"reproduce {second} late", f"reproduce {first} end"]
@@ -111,9 +111,7 @@ def test_commands_of_a_program_run_in_turn(run: Run, tmp_path: Path) -> None:
     assert methods_in(tmp_path / "new.jsonl") == ["cb", "naive", "ubrs"]
 
 
-def test_programs_are_stopped_as_this_one_is(
-    run: Run, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_programs_are_stopped_as_this_one_is(run, tool, tmp_path, monkeypatch):
     """By Ctrl-C, once both have results and these are written down; when the time is up it is the same."""
     first, second = write(tmp_path / "first.jsonl", "cb"), write(tmp_path / "second.jsonl", "ubrs")
     said = list[str]()
@@ -131,7 +129,7 @@ def test_programs_are_stopped_as_this_one_is(
     ]
 
 
-def test_when_the_time_is_up_programs_are_stopped(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_when_the_time_is_up_programs_are_stopped(run, tmp_path, capsys):
     first = write(tmp_path / "first.jsonl", "cb")
     began = time.monotonic()
     assert run("--minutes", 0.1, f"reproduce {first} wait && reproduce {first} end") == 0
@@ -141,9 +139,7 @@ def test_when_the_time_is_up_programs_are_stopped(run: Run, tmp_path: Path, caps
     assert methods_in(tmp_path / "new.jsonl") == ["cb"]
 
 
-def test_a_fault_of_this_program_stops_the_others(
-    run: Run, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_this_program_stops_the_others(run, tool, tmp_path, monkeypatch):
     first, programs = write(tmp_path / "first.jsonl", "cb"), []
 
     def break_off(running: list, *_: object) -> None:
@@ -159,7 +155,7 @@ def test_a_fault_of_this_program_stops_the_others(
 IGNORES = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf', flush=True); time.sleep(5)"
 
 
-def test_one_that_ignores_ctrl_c_is_killed(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_ignores_ctrl_c_is_killed(tool, tmp_path, monkeypatch):
     monkeypatch.setattr(tool, "CU", [sys.executable, "-c", IGNORES])
     monkeypatch.setattr(tool, "PATIENCE", 0.2)
     log = tmp_path / "0.log"
@@ -170,9 +166,7 @@ def test_one_that_ignores_ctrl_c_is_killed(tool: ModuleType, tmp_path: Path, mon
     assert program.process.returncode == -signal.SIGKILL
 
 
-def test_every_command_gets_the_data_folder(
-    run: Run, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_command_gets_the_data_folder(run, tool, tmp_path, monkeypatch):
     begun = list[list[str]]()
 
     def begin(commands: list[list[str]], *_: object) -> SimpleNamespace:
@@ -186,7 +180,7 @@ def test_every_command_gets_the_data_folder(
     assert begun == [[*command, *shared] for command in commands]
 
 
-def test_a_program_between_two_commands_has_not_ended(tool: ModuleType, tmp_path: Path) -> None:
+def test_a_program_between_two_commands_has_not_ended(tool, tmp_path):
     stopped = object.__new__(tool.Program)
     stopped.process, stopped.log = SimpleNamespace(returncode=0), tmp_path / "none"
     stopped.commands = [["reproduce"]]
@@ -195,9 +189,7 @@ def test_a_program_between_two_commands_has_not_ended(tool: ModuleType, tmp_path
     assert stopped.outcome == "has ended"
 
 
-def test_one_that_fails_is_named_with_its_last_words(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_that_fails_is_named_with_its_last_words(run, tmp_path, capsys):
     first = write(tmp_path / "first.jsonl", "cb")
     assert run(f"reproduce {first} fail", f"reproduce {first} end") == 1
     said = capsys.readouterr().out
@@ -211,9 +203,7 @@ while :; do sleep 0.1; done
 """
 
 
-def test_the_ones_behind_have_a_lower_priority(
-    run: Run, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_ones_behind_have_a_lower_priority(run, tool, tmp_path, monkeypatch, capsys):
     """All of them are under one server. One that does not quit, as somebody else uses it, loses no result."""
     fake = tmp_path / "mps"
     fake.write_text(FAKE_MPS)
@@ -231,9 +221,7 @@ def test_the_ones_behind_have_a_lower_priority(
     assert "other programs still use the MPS server" in capsys.readouterr().out
 
 
-def test_a_server_that_is_named_is_used(
-    run: Run, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_is_named_is_used(run, tool, tmp_path, monkeypatch):
     """It is there for other programs too: none is started, and it is not told to quit."""
     fake = tmp_path / "mps"
     fake.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n")
@@ -245,7 +233,7 @@ def test_a_server_that_is_named_is_used(
     assert not (tmp_path / "called").exists()
 
 
-def test_one_whose_budget_is_spent_has_not_failed(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_whose_budget_is_spent_has_not_failed(run, tmp_path, capsys):
     first = write(tmp_path / "first.jsonl", "cb")
     assert run(f"reproduce {first} late") == 0
     assert f"reproduce {first} late: has no time for more" in capsys.readouterr().out
@@ -261,9 +249,7 @@ def test_one_whose_budget_is_spent_has_not_failed(run: Run, tmp_path: Path, caps
         (("measure 'folder:a && b",), "no closing quotation"),
     ],
 )
-def test_lines_that_cannot_run_are_refused(
-    given: tuple[str, ...], said: str, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lines_that_cannot_run_are_refused(given, said, run, tmp_path, capsys):
     with pytest.raises(SystemExit) as refused:
         run(*given)
     assert refused.value.code == 2
@@ -271,14 +257,14 @@ def test_lines_that_cannot_run_are_refused(
     assert not (tmp_path / "new.sqlite").exists()
 
 
-def test_a_quoted_name_may_hold_what_joins_commands(tool: ModuleType) -> None:
+def test_a_quoted_name_may_hold_what_joins_commands(tool):
     assert tool.commands_of("measure 'folder:a && b' && reproduce if2") == [
         ["measure", "folder:a && b"],
         ["reproduce", "if2"],
     ]
 
 
-def test_a_known_file_that_is_not_there(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_known_file_that_is_not_there(run, tmp_path, capsys):
     with pytest.raises(SystemExit) as refused:
         run("--known", tmp_path / "nowhere.jsonl", "--", "reproduce if1a")
     assert refused.value.code == 2

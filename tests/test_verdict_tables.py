@@ -20,7 +20,7 @@ def made(table: PaperTable, errors: dict[str, tuple[float, ...]], protocol: str 
     ]
 
 
-def test_verdicts_are_counted() -> None:
+def test_verdicts_are_counted():
     """Printed: 20 ± 1 (naive), 18 ± 0.5 (cb-rs) and 15 ± 0.5 (ubrs)."""
     table = verdicts(made(TABLE, {"naive": (20.0, 21.0), "cb-rs": (18.0, 19.0), "ubrs": (25.0, 25.5)}))
     rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
@@ -34,7 +34,7 @@ def test_verdicts_are_counted() -> None:
 @pytest.mark.parametrize(
     ("ours", "word"), [((15.0, 15.5), "better"), ((18.0, 19.0), "even"), ((25.0, 25.5), "worse"), ((), None)]
 )
-def test_a_printed_gain_has_become_one_or_not(ours: tuple[float, ...], word: str | None) -> None:
+def test_a_printed_gain_has_become_one_or_not(ours, word):
     errors = {"cb-rs": (18.0, 19.0)} | ({"ubrs": ours} if ours else {})
     table = printed_gains(made(TABLE, errors))
     counts = [dict(zip(table.columns[2:], map(int, row[2:]), strict=True)) for row in table.rows]
@@ -42,7 +42,7 @@ def test_a_printed_gain_has_become_one_or_not(ours: tuple[float, ...], word: str
     assert counts == ([wanted | {word: 1}] if word else [])
 
 
-def test_a_printed_gain_counts_once_and_a_printed_loss_not_at_all() -> None:
+def test_a_printed_gain_counts_once_and_a_printed_loss_not_at_all():
     """Of two readings of a row the first counts."""
     first, loser = ROWS["UBRs"], Row("UBRw", "ubrw", "19.0±0.5", baseline="cb-rs")
     second = replace(first, method="pb-ubrs", note="another reading")
@@ -58,7 +58,7 @@ def test_a_printed_gain_counts_once_and_a_printed_loss_not_at_all() -> None:
     assert printed_gains(made(TABLE, one_run)).rows == []  # no verdict
 
 
-def test_both_protocols_count_once_they_differ() -> None:
+def test_both_protocols_count_once_they_differ():
     errors = {"cb-rs": (18.0, 18.5), "ubrs": (15.0, 15.5)}
     paper, same = made(TABLE, errors), made(TABLE, {"ubrs": errors["ubrs"]}, "equal")
     assert printed_gains(paper + same).rows == printed_gains(paper).rows
@@ -68,7 +68,7 @@ def test_both_protocols_count_once_they_differ() -> None:
     assert [row[1] for row in verdicts(paper + equal).rows] == ["2", "2"]
 
 
-def test_baselines_within_a_point_of_a_published_error_are_counted() -> None:
+def test_baselines_within_a_point_of_a_published_error_are_counted():
     """On CIFAR-10-LT (100) the nearest are 28.05, not the paper's 30.18, and its 30.33; others are far from all."""
     outcomes = made(TABLE_1, {"naive": (28.5,), "cb-rs": (30.0,), "balanced-softmax": (23.0,)})
     table = published_baselines([one for one in outcomes if one.cell.data in ("cifar10-lt:100", "cifar100-lt:50")])

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Run
 from scipy.special import softmax
 
 import class_uncertainty as cu
@@ -34,7 +33,7 @@ def drawn(rng: np.random.Generator, examples: int) -> tuple[np.ndarray, np.ndarr
 
 
 @pytest.fixture
-def files(run: Run, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def files(run, rng):
     """test.npz and val.npz in the folder, and what is in them."""
     arrays = {}
     for name, examples in (("test", 300), ("val", 400)):
@@ -49,7 +48,7 @@ def written(name: str = "test-adjusted.npz") -> dict[str, np.ndarray]:
         return dict(loaded)
 
 
-def test_without_unseen_examples_tau_is_1(run: Run, files: dict[str, np.ndarray]) -> None:
+def test_without_unseen_examples_tau_is_1(run, files):
     code, out, err = run(f"adjust test.npz {GIVEN}")
     assert (code, err) == (0, "")
     file = written()
@@ -64,7 +63,7 @@ def test_without_unseen_examples_tau_is_1(run: Run, files: dict[str, np.ndarray]
 
 
 @pytest.mark.parametrize("options", ["", "--bias", "--tau 0.5", "--prior train", "--prior 0.2,0.3,0.5 --tau auto"])
-def test_it_fits_on_what_is_unseen(run: Run, files: dict[str, np.ndarray], options: str) -> None:
+def test_it_fits_on_what_is_unseen(run, files, options):
     """The file, the table and the JSON are fit_adjustment's and judge's."""
     prior = COUNTS / COUNTS.sum() if "train" in options else [0.2, 0.3, 0.5] if "--prior" in options else None
     tau = 0.5 if "--tau 0.5" in options else "auto"
@@ -91,7 +90,7 @@ def test_it_fits_on_what_is_unseen(run: Run, files: dict[str, np.ndarray], optio
     assert f"temperature {fitted.temperature:.3g}, by 400 unseen examples" in out
 
 
-def test_labels_of_the_predictions_only_judge(run: Run, files: dict[str, np.ndarray]) -> None:
+def test_labels_of_the_predictions_only_judge(run, files):
     """Other labels, or none, and every number that is written stays."""
     run(f"adjust test.npz {GIVEN} --unseen val.npz --bias")
     before = written()
@@ -109,7 +108,7 @@ def test_labels_of_the_predictions_only_judge(run: Run, files: dict[str, np.ndar
     assert (document["before"], document["after"]) == (None, None)
 
 
-def test_logits_and_members(run: Run, files: dict[str, np.ndarray]) -> None:
+def test_logits_and_members(run, files):
     """Logits are softmaxed, the mean of members is geometric, and counts may stand in the file."""
     z = np.stack([files["test_logits"], 0.2 * files["test_logits"]])
     expected = cu.adjust(softmax(z.mean(axis=0), axis=-1), COUNTS)
@@ -123,7 +122,7 @@ def test_logits_and_members(run: Run, files: dict[str, np.ndarray]) -> None:
     assert written("p-adjusted.npz")["probabilities"].dtype == np.float64
 
 
-def test_without_labels_the_unseen_examples_show_what_changed(run: Run, files: dict[str, np.ndarray]) -> None:
+def test_without_labels_the_unseen_examples_show_what_changed(run, files):
     np.savez("test.npz", probabilities=files["test"])
     code, out, _ = run(f"adjust test.npz {GIVEN} --unseen val.npz")
     assert code == 0
@@ -137,7 +136,7 @@ def test_without_labels_the_unseen_examples_show_what_changed(run: Run, files: d
     assert "before" not in run(f"adjust test.npz {GIVEN}")[1]
 
 
-def test_half_precision_is_written_in_single(run: Run, files: dict[str, np.ndarray]) -> None:
+def test_half_precision_is_written_in_single(run, files):
     np.save("half.npy", files["test"].astype(np.float16))
     assert run(f"adjust half.npy {GIVEN}")[0] == 0
     p = written("half-adjusted.npz")["probabilities"]
@@ -145,7 +144,7 @@ def test_half_precision_is_written_in_single(run: Run, files: dict[str, np.ndarr
     np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-6)
 
 
-def test_counts_and_priors_from_files(run: Run, files: dict[str, np.ndarray]) -> None:
+def test_counts_and_priors_from_files(run, files):
     np.save("counts.npy", COUNTS)
     Path("lines.txt").write_text("500\n60\n7\n")
     Path("row.csv").write_text("500, 60, 7")
@@ -159,7 +158,7 @@ def test_counts_and_priors_from_files(run: Run, files: dict[str, np.ndarray]) ->
         np.testing.assert_allclose(written()["probabilities"], expected, rtol=1e-12)
 
 
-def test_a_thousand_classes_on_the_command_line(run: Run, rng: np.random.Generator) -> None:
+def test_a_thousand_classes_on_the_command_line(run, rng):
     """Longer than any file's name may be."""
     counts = rng.integers(1, 500, 1000)
     np.save("p.npy", rng.dirichlet(np.ones(1000), 5))
@@ -169,7 +168,7 @@ def test_a_thousand_classes_on_the_command_line(run: Run, rng: np.random.Generat
     )
 
 
-def test_labels_that_lack_a_class(run: Run, files: dict[str, np.ndarray]) -> None:
+def test_labels_that_lack_a_class(run, files):
     some = files["test_labels"] != 2
     np.savez("some.npz", probabilities=files["test"][some], labels=files["test_labels"][some])
     code, _, err = run(f"adjust some.npz {GIVEN} --unseen some.npz")
@@ -179,7 +178,7 @@ def test_labels_that_lack_a_class(run: Run, files: dict[str, np.ndarray]) -> Non
     assert run(f"adjust some.npz {GIVEN}")[::2] == (0, "")
 
 
-def test_adjusted_twice(run: Run, files: dict[str, np.ndarray]) -> None:
+def test_adjusted_twice(run, files):
     """What was written can be read; a prior of train on equal priors goes back."""
     run(f"adjust test.npz {GIVEN}")
     assert (
@@ -235,7 +234,7 @@ def test_adjusted_twice(run: Run, files: dict[str, np.ndarray]) -> None:
         ("odd.npz", ["counts of class 1 is nan"]),
     ],
 )
-def test_refusals(run: Run, files: dict[str, np.ndarray], args: str, parts: list[str]) -> None:
+def test_refusals(run, files, args, parts):
     """One sentence, exit code 2, nothing written and nothing lost."""
     Path("words.txt").write_text("many few")
     Path("words.json").write_text('{"a": 1}')
@@ -259,7 +258,7 @@ def test_refusals(run: Run, files: dict[str, np.ndarray], args: str, parts: list
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
 
 
-def test_help_teaches(run: Run) -> None:
+def test_help_teaches(run):
     code, out, _ = run("adjust --help")
     assert code == 0
     for words in (
@@ -270,7 +269,7 @@ def test_help_teaches(run: Run) -> None:
         assert words in " ".join(out.split())
 
 
-def test_two_classes_have_no_worst_tenth(run: Run) -> None:
+def test_two_classes_have_no_worst_tenth(run):
     p, labels = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]]), np.array([0, 1, 1])
     np.savez("two.npz", probabilities=p, labels=labels)
     code, out, _ = run("adjust two.npz --counts 9,3")

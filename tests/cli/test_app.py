@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from commands import Run
 from example_results import fill
 from typer.main import get_command
 from typer.models import OptionInfo
@@ -116,7 +115,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_input_is_one_sentence_and_exit_code_2(case: str, run: Run, tmp_path: Path) -> None:
+def test_wrong_input_is_one_sentence_and_exit_code_2(case, run, tmp_path):
     args, sentence = WRONG[case]
     code, out, err = run(args)
     assert code == 2
@@ -140,14 +139,14 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(case: str, run: Run, tmp_pa
         ("measure", "--estimators online=predictiv", "did you mean 'predictive'?"),
     ],
 )
-def test_options_are_refused_before_data_are_read(command: str, options: str, sentence: str, run: Run) -> None:
+def test_options_are_refused_before_data_are_read(command, options, sentence, run):
     code, out, err = run(command, "folder:nowhere", *options.split())
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
     assert "nowhere" not in err
 
 
-def test_a_device_that_is_none_is_refused_before_an_experiment_begins(run: Run, tmp_path: Path) -> None:
+def test_a_device_that_is_none_is_refused_before_an_experiment_begins(run, tmp_path):
     code, out, err = run("reproduce if1a --device gpu --root nowhere")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "device 'gpu'" in err
@@ -172,7 +171,7 @@ def test_a_device_that_is_none_is_refused_before_an_experiment_begins(run: Run, 
         ("adjust p.npz --counts 2,1 --out q.npz", "q.npz exists"),
     ],
 )
-def test_outputs_never_replace_something_else(args: str, sentence: str, run: Run, tmp_path: Path) -> None:
+def test_outputs_never_replace_something_else(args, sentence, run, tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "t.csv").write_text("a,label\n" + "1,u\n2,v\n" * 5)
     (tmp_path / "mine.json").write_text("{}")
@@ -190,7 +189,7 @@ def test_outputs_never_replace_something_else(args: str, sentence: str, run: Run
     assert set(after) - set(before) <= {"runs.sqlite"}
 
 
-def test_a_message_is_one_line_whatever_a_file_is_called(run: Run, tmp_path: Path) -> None:
+def test_a_message_is_one_line_whatever_a_file_is_called(run, tmp_path):
     (tmp_path / "a\nb").mkdir()
     code, _, err = run("measure", "folder:a\nb")
     assert code == 2
@@ -198,7 +197,7 @@ def test_a_message_is_one_line_whatever_a_file_is_called(run: Run, tmp_path: Pat
     assert "a\\nb" in err
 
 
-def test_no_option_is_named_by_its_metavar() -> None:
+def test_no_option_is_named_by_its_metavar():
     """Typer 0.27 would make --NETWORK of an option `network` whose metavar is the same word."""
     from typer.main import get_command
 
@@ -239,7 +238,7 @@ for words in sys.argv[1:]:
 """
 
 
-def test_a_usage_error_does_not_wait_for_torch() -> None:
+def test_a_usage_error_does_not_wait_for_torch():
     """What one of them imports, all after it show."""
     done = subprocess.run([sys.executable, "-c", IN_TURN, *USAGE_ERRORS], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["2 False"] * len(USAGE_ERRORS)
@@ -256,7 +255,7 @@ WRITTEN = {  # by option, the commands that write there
 READ = {"--root", "--store", "--unseen", "--costs", "--baseline"}
 
 
-def test_a_path_to_write_has_one_name_in_all_commands() -> None:
+def test_a_path_to_write_has_one_name_in_all_commands():
     """--out is the file that a command is for; others are named after what they hold."""
     named: dict[str, set[str]] = {}
     for command in [one.callback for group in (app, data_app, results_app) for one in group.registered_commands]:
@@ -326,12 +325,12 @@ USAGE = {
 
 
 @pytest.mark.parametrize("case", USAGE)
-def test_the_whole_answer_is_one_sentence(case: str, run: Run) -> None:
+def test_the_whole_answer_is_one_sentence(case, run):
     words, sentence = USAGE[case]
     assert run(words) == (2, "", f"cu: {sentence}\n")
 
 
-def test_hidden_options_are_not_offered(run: Run) -> None:
+def test_hidden_options_are_not_offered(run):
     code, _, err = run("fix digits --prio equal")
     assert code == 2
     assert "--goal" in err
@@ -346,19 +345,19 @@ def needy(group: Any, *words: str) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("words", needy(get_command(app)), ids=" ".join)
-def test_every_command_says_what_it_needs(words: tuple[str, ...], run: Run) -> None:
+def test_every_command_says_what_it_needs(words, run):
     code, out, err = run(" ".join(words))
     assert (code, out) == (2, "")
     assert re.fullmatch(rf"cu: 'cu {' '.join(words)}' needs [A-Z.jsonl]+: .+\.\n", err), err
 
 
-def test_arguments_beyond_the_last_are_named(run: Run) -> None:
+def test_arguments_beyond_the_last_are_named(run):
     code, out, err = run("fix digits left over")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "'cu fix' takes DATA, and got 'left over' beyond that" in err
 
 
-def test_a_command_is_called_cu_however_it_was_started() -> None:
+def test_a_command_is_called_cu_however_it_was_started():
     command = [sys.executable, "-m", "class_uncertainty", "fix"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
@@ -366,7 +365,7 @@ def test_a_command_is_called_cu_however_it_was_started() -> None:
 
 
 @pytest.mark.parametrize("group", ["", "results", "data"])
-def test_a_group_without_a_command_shows_its_help(group: str, run: Run) -> None:
+def test_a_group_without_a_command_shows_its_help(group, run):
     _, shown, err = run(group)
     assert err == ""
     code, asked, _ = run(f"{group} --help")

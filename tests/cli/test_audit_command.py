@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from audits import CLASSES, COUNTS, audited, predictions
-from commands import Run
 from sklearn.metrics import precision_score
 
 from class_uncertainty.posthoc.written_predictions import PredictionTable, write_predictions
@@ -16,7 +15,7 @@ from class_uncertainty.reporting.audit_terminal import figure_sentences
 
 
 @pytest.fixture
-def files(run: Run) -> None:
+def files(run):
     """now.npz and earlier.npz in the folder."""
     for name, seed, sharpness in (("now", 1, 1.5), ("earlier", 0, 5.0)):
         labels, p = predictions(seed, sharpness=sharpness)
@@ -24,7 +23,7 @@ def files(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_the_verdict_comes_first_and_every_class_is_there(run: Run) -> None:
+def test_the_verdict_comes_first_and_every_class_is_there(run):
     code, out, err = run("audit now.npz")
     assert (code, err) == (0, "")
     assert out.startswith(audited(1, sharpness=1.5).summary[:40])
@@ -33,7 +32,7 @@ def test_the_verdict_comes_first_and_every_class_is_there(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_a_broken_condition_exits_with_4_and_a_line_each(run: Run) -> None:
+def test_a_broken_condition_exits_with_4_and_a_line_each(run):
     conditions = "--fail-if 'worst_class_error > 40' --fail-if 'error[cat] > 99' --fail-if 'ece > 1'"
     code, out, err = run(f"audit now.npz {conditions} --report page.html")
     assert code == 4
@@ -48,7 +47,7 @@ def test_a_broken_condition_exits_with_4_and_a_line_each(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_the_baseline_says_what_got_worse(run: Run) -> None:
+def test_the_baseline_says_what_got_worse(run):
     assert run("audit earlier.npz --save main.json")[0] == 0
     command = "audit now.npz --baseline main.json --fail-if 'worse_classes > 0' --report page.html"
     code, out, err = run(command)
@@ -64,7 +63,7 @@ def test_the_baseline_says_what_got_worse(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_a_prior_is_reported_beside_the_counts(run: Run) -> None:
+def test_a_prior_is_reported_beside_the_counts(run):
     code, out, _ = run("audit now.npz --prior 0.1,0.1,0.1,0.7 --report page.html")
     assert code == 0
     plain = " ".join(out.split())
@@ -78,7 +77,7 @@ def test_a_prior_is_reported_beside_the_counts(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_every_class_has_its_precision(run: Run) -> None:
+def test_every_class_has_its_precision(run):
     labels, p = predictions(1, sharpness=1.5)
     expected = 100 * precision_score(labels, p.argmax(axis=1), average=None)
     document = json.loads(run("audit now.npz --json")[1])
@@ -92,7 +91,7 @@ def test_every_class_has_its_precision(run: Run) -> None:
     assert "<dt>Precision, recall, F1</dt>" in page
 
 
-def test_the_advice_on_a_baseline_of_predictions_can_be_followed(run: Run) -> None:
+def test_the_advice_on_a_baseline_of_predictions_can_be_followed(run):
     """The description that `cu predict` writes beside p.csv is p.json, which is not overwritten."""
     labels, p = predictions()
     truth, guesses = ([CLASSES[c] for c in side] for side in (labels, p.argmax(axis=1)))
@@ -106,7 +105,7 @@ def test_the_advice_on_a_baseline_of_predictions_can_be_followed(run: Run) -> No
 
 
 @pytest.mark.usefixtures("files")
-def test_json_is_what_save_wrote(run: Run) -> None:
+def test_json_is_what_save_wrote(run):
     code, out, _ = run("audit now.npz --json --save now.json")
     assert code == 0
     saved = json.loads(Path("now.json").read_text())
@@ -136,7 +135,7 @@ def test_json_is_what_save_wrote(run: Run) -> None:
         ("--prior 0.5,0.6,1,1", "sum to 1"),
     ],
 )
-def test_bad_input_exits_with_2_and_one_sentence(run: Run, words: str, part: str) -> None:
+def test_bad_input_exits_with_2_and_one_sentence(run, words, part):
     before = Path("now.npz").read_bytes()
     code, out, err = run(f"audit now.npz {words}")
     assert (code, out) == (2, "")
@@ -146,7 +145,7 @@ def test_bad_input_exits_with_2_and_one_sentence(run: Run, words: str, part: str
 
 
 @pytest.mark.usefixtures("files")
-def test_a_foreign_file_is_not_overwritten(run: Run) -> None:
+def test_a_foreign_file_is_not_overwritten(run):
     Path("mine.html").write_text("my page")
     Path("mine.json").write_text('{"my": "file"}')
     for words in ("--report mine.html", "--save mine.json"):
@@ -158,7 +157,7 @@ def test_a_foreign_file_is_not_overwritten(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("number", "sentence"), [(1, "1 label is"), (2, "2 labels are")])
-def test_label_issues_are_one_or_several(number: int, sentence: str) -> None:
+def test_label_issues_are_one_or_several(number, sentence):
     audit = audited()
     record = replace(audit.record, figures=replace(audit.figures, label_issues=number))
     told = f"{sentence} more likely wrong than right: --report and --json list {'it' if number == 1 else 'them'}."

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import Run
 
 ENTRY = "0123456789abcdef" * 2
 STORE, RUNNING, GONE = "runs.sqlite", "runs.sqlite.running", "gone.sqlite.running"
@@ -17,7 +16,7 @@ DAY = 86400
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def kept(tmp_path, monkeypatch):
     """A store with a training under way, another that was stopped 31 days ago and whose store is gone, and a cache."""
     monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "cache"))
     (tmp_path / STORE).write_bytes(b"a store")
@@ -50,7 +49,7 @@ def present(folder: Path) -> set[str]:
         ("--older-than 0.5 --cache", {STORE}),
     ],
 )
-def test_what_is_asked_for_is_removed(run: Run, kept: Path, words: str, left: set[str]) -> None:
+def test_what_is_asked_for_is_removed(run, kept, words, left):
     age(kept / RUNNING, 1)
     age(kept / CACHED, 1)
     code, out, err = run(f"clean {words} --yes --json")
@@ -63,7 +62,7 @@ def test_what_is_asked_for_is_removed(run: Run, kept: Path, words: str, left: se
     assert document["left_alone"] == []
 
 
-def test_what_is_in_use_is_left_alone(run: Run, kept: Path) -> None:
+def test_what_is_in_use_is_left_alone(run, kept):
     (kept / "gone.sqlite-journal").touch()
     code, out, _ = run("clean", str(kept), "--yes")
     assert code == 0
@@ -72,23 +71,21 @@ def test_what_is_in_use_is_left_alone(run: Run, kept: Path) -> None:
 
 
 @pytest.mark.parametrize("words", ["", "--json"])
-def test_where_nobody_can_be_asked_yes_is_needed(run: Run, kept: Path, words: str) -> None:
+def test_where_nobody_can_be_asked_yes_is_needed(run, kept, words):
     code, _, err = run(f"clean --cache {words}")
     assert code == 2
     assert "--yes" in err
     assert present(kept) == {STORE, RUNNING, GONE, CACHED}
 
 
-def test_where_there_is_nothing_to_remove_nobody_is_asked(run: Run, kept: Path) -> None:
+def test_where_there_is_nothing_to_remove_nobody_is_asked(run, kept):
     assert run("clean --yes")[0] == 0
     assert run("clean")[:2] == (0, "Removed 0, 0 bytes.\n")
     assert present(kept) == {STORE, RUNNING, CACHED}
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
-def test_on_a_terminal_the_user_is_asked(
-    run: Run, kept: Path, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
-) -> None:
+def test_on_a_terminal_the_user_is_asked(run, kept, monkeypatch, answer, code):
     monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
@@ -100,13 +97,13 @@ def test_on_a_terminal_the_user_is_asked(
 
 
 @pytest.mark.parametrize("days", ["soon", "30d", "-3", "0", "nan", ""])
-def test_an_age_that_is_none(run: Run, kept: Path, days: str) -> None:
+def test_an_age_that_is_none(run, kept, days):
     code, _, err = run("clean --older-than", days, "--yes")
     assert (code, err.count("\n")) == (2, 1)
     assert "--older-than" in err
     assert present(kept) == {STORE, RUNNING, GONE, CACHED}
 
 
-def test_a_folder_that_is_not_there(run: Run) -> None:
+def test_a_folder_that_is_not_there(run):
     code, _, err = run("clean nosuch")
     assert (code, err) == (2, "cu: nosuch is not a folder: give one that holds stores.\n")

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import SHORT, Call, Run
+from commands import SHORT
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc import REMEDIES
 from class_uncertainty.runs import Store
 
 
-def test_compare(run: Run) -> None:
+def test_compare(run):
     options = "compare digits-lt:20 --epochs 2 --members 2 --methods naive,cb-rs,ubrs --seeds 2 --lrs 0.1,0.2"
     code, out, err = run(options)
     assert (code, err) == (0, "")
@@ -30,7 +30,7 @@ def test_compare(run: Run) -> None:
     assert naive["gain"] is None
 
 
-def test_rows_at_chosen_rates(run: Run, forbid_training: Call, blank_charts: Call) -> None:
+def test_rows_at_chosen_rates(run, forbid_training, blank_charts):
     """The table names each row's rate, whom it is tested against, how many tests there are and what choosing cost."""
     blank_charts()
     options = "--methods naive,ldam --seeds 2 --lrs 0.4,0.1 --choose-lr --against naive"
@@ -59,7 +59,7 @@ def test_rows_at_chosen_rates(run: Run, forbid_training: Call, blank_charts: Cal
     assert f"{rows['ldam']['aso']:.2f} vs naive" not in Path("report.html").read_text()  # it tests counterparts
 
 
-def test_rates_are_chosen_on_data_that_are_named(run: Run, forbid_training: Call) -> None:
+def test_rates_are_chosen_on_data_that_are_named(run, forbid_training):
     options = "--methods naive,ldam --seeds 1 --lrs 0.4,0.1 --choose-lr --choose-on digits-lt:20?validation=20"
     command = f"compare digits-lt:20 --epochs 1 {options}"
     code, out, err = run(command)
@@ -87,14 +87,14 @@ def test_rates_are_chosen_on_data_that_are_named(run: Run, forbid_training: Call
         ("--methods cb-rs,ubrs --against naive", ("'naive'", "cb-rs, ubrs")),
     ],
 )
-def test_what_cannot_be_chosen_or_tested_is_refused(run: Run, options: str, facts: tuple, tmp_path: Path) -> None:
+def test_what_cannot_be_chosen_or_tested_is_refused(run, options, facts, tmp_path):
     code, out, err = run(f"compare digits-lt:20 {options}")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert [fact for fact in facts if fact not in err] == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_choosing_needs_a_test_split(run: Run) -> None:
+def test_choosing_needs_a_test_split(run):
     np.savez("all.npz", x=np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32), y=np.arange(60) % 3)
     options = "--epochs 1 --methods naive --seeds 1 --lrs 0.1,0.2 --choose-lr"
     code, out, err = run(f"compare npz:all.npz {options}")
@@ -103,7 +103,7 @@ def test_choosing_needs_a_test_split(run: Run) -> None:
     assert run(f"compare npz:all.npz?test=0.2 {options}")[0] == 0
 
 
-def test_compare_and_train_by_an_estimator_and_a_score(run: Run, blank_charts: Call) -> None:
+def test_compare_and_train_by_an_estimator_and_a_score(run, blank_charts):
     """Each score is another vector of class uncertainties, and so another training."""
     blank_charts()
     command = f"compare digits-lt:20 {SHORT} --methods ubrw --seeds 1 --estimator out-of-fold --json"
@@ -117,7 +117,7 @@ def test_compare_and_train_by_an_estimator_and_a_score(run: Run, blank_charts: C
     assert run("report")[0] == 0
 
 
-def test_any_method_by_any_measure_with_any_augmentation(run: Run, blank_charts: Call) -> None:
+def test_any_method_by_any_measure_with_any_augmentation(run, blank_charts):
     """Stored, shown and reported under the name that was typed."""
     blank_charts()
     names = ("ubrw@product", "naive+mixup")
@@ -132,7 +132,7 @@ def test_any_method_by_any_measure_with_any_augmentation(run: Run, blank_charts:
     assert all(name in Path("report.html").read_text() for name in names)
 
 
-def test_tables_say_who_measured_and_who_judged(run: Run, tmp_path: Path) -> None:
+def test_tables_say_who_measured_and_who_judged(run, tmp_path):
     _, out, _ = run(f"compare digits-lt:20 --methods ubrw --estimator online --score aleatoric --seeds 1 {SHORT}")
     assert "Uncertainty was measured by online, score aleatoric." in out
     rng = np.random.default_rng(0)
@@ -142,7 +142,7 @@ def test_tables_say_who_measured_and_who_judged(run: Run, tmp_path: Path) -> Non
     assert json.loads(run(f"measure npz:own.npz --estimators ensemble,single {SHORT} --json")[1])["folds"] == 5
 
 
-def test_remedies_beside_methods(run: Run) -> None:
+def test_remedies_beside_methods(run):
     names = ["naive", "ubrw", *REMEDIES, "cb*2"]
     command = f"compare digits-lt:20 {SHORT} --seeds 2 --methods {','.join(names)}"
     code, out, err = run(command)
@@ -159,7 +159,7 @@ def test_remedies_beside_methods(run: Run) -> None:
     assert "naive training" in out
 
 
-def test_tau_is_chosen_out_of_fold_at_every_rate(run: Run) -> None:
+def test_tau_is_chosen_out_of_fold_at_every_rate(run):
     command = f"compare digits-lt:20 {SHORT} --seeds 1 --methods adjusted --lrs 0.1,0.4 --estimator out-of-fold"
     rows = json.loads(run(f"{command} --json")[1])["methods"]
     assert [(row["lr"], row["cost"]) for row in rows] == [(0.1, 3), (0.4, 3)]
@@ -173,7 +173,7 @@ def test_tau_is_chosen_out_of_fold_at_every_rate(run: Run) -> None:
         assert result.plan["tau"] == cu.fit_adjustment(estimate.probabilities[0], train.labels, train.counts).tau
 
 
-def test_what_is_said_of_adjusted_rows(run: Run, rng: np.random.Generator) -> None:
+def test_what_is_said_of_adjusted_rows(run, rng):
     """Each fold has its own tau; NLL and ECE are of examples as they come, where rows with tau assume equal classes."""
     labels = np.repeat([0, 1, 2], [40, 20, 10])
     np.savez("some.npz", X=rng.normal(0, 1, (70, 4)) + labels[:, None], y=labels)
@@ -188,7 +188,7 @@ def test_what_is_said_of_adjusted_rows(run: Run, rng: np.random.Generator) -> No
     assert "(τ): 0 at the learning rate 0.1; each fold's" in texts["even"]
 
 
-def test_equal_cost(run: Run) -> None:
+def test_equal_cost(run):
     """naive costs 1 and ubrs 2 + 1, where distil costs 2 + 1 + 2/3: three of the one, and one of the other still."""
     command = f"compare digits-lt:20 {SHORT} --seeds 1 --methods naive,adjusted,ubrs,distil,adjusted*3 --equal-cost"
     document = json.loads(run(f"{command} --json")[1])

@@ -3,14 +3,11 @@
 import json
 from pathlib import Path
 
-import pytest
-from commands import Call, Run
-
 import class_uncertainty as cu
 from class_uncertainty.cli import demo_command
 
 
-def test_demo(run: Run, monkeypatch: pytest.MonkeyPatch, forbid_training: Call, blank_charts: Call) -> None:
+def test_demo(run, monkeypatch, forbid_training, blank_charts):
     """The whole tour, an epoch and three methods long; a second one trains nothing."""
     monkeypatch.setattr(demo_command, "ROWS", ["naive", "cb-rs", "ubrs"])
     recipes = {"images": cu.Recipe("small-conv", epochs=1, batch=32)}

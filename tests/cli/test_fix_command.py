@@ -2,13 +2,12 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from commands import SHORT_FIX, Call, Run
+from commands import SHORT_FIX
 
 import class_uncertainty as cu
 from class_uncertainty.training.candidate import CANDIDATES
@@ -17,7 +16,7 @@ UNFIT = ("colour images", "embeddings", "tables")  # for digits
 GREY = [name for name, row in CANDIDATES.items() if row.data not in UNFIT]
 
 
-def test_fix(run: Run, tmp_path: Path, blank_charts: Call) -> None:
+def test_fix(run, tmp_path, blank_charts):
     command = "fix digits-lt:20 --epochs 2 --candidates naive,cb-rs?rate=2 --seeds 2 --save model"
     code, out, err = run(command)
     assert (code, err) == (0, "")
@@ -49,9 +48,7 @@ def test_fix(run: Run, tmp_path: Path, blank_charts: Call) -> None:
         assert heading in page
 
 
-def test_a_second_fix_trains_nothing_and_tells_without_altair(
-    run: Run, forbid_training: Call, blank_charts: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_fix_trains_nothing_and_tells_without_altair(run, forbid_training, blank_charts, monkeypatch):
     blank_charts()
     command = f"fix digits-lt:20 {SHORT_FIX} --json"
     first = json.loads(run(command)[1])
@@ -64,7 +61,7 @@ def test_a_second_fix_trains_nothing_and_tells_without_altair(
     assert "digits-lt-20.html was not written: charts need altair" in " ".join(err.split())
 
 
-def test_a_budget_stops_a_fix_and_the_same_command_goes_on(run: Run, tmp_path: Path, blank_charts: Call) -> None:
+def test_a_budget_stops_a_fix_and_the_same_command_goes_on(run, tmp_path, blank_charts):
     blank_charts()
     command = f"fix digits-lt:20 {SHORT_FIX} --json"
     codes = []
@@ -84,7 +81,7 @@ def untimed(value: Any) -> Any:
     return [untimed(item) for item in value] if isinstance(value, list) else value
 
 
-def test_signs_change_the_list_of_candidates(run: Run, blank_charts: Call) -> None:
+def test_signs_change_the_list_of_candidates(run, blank_charts):
     blank_charts()
     changes = ",".join(["+cb-rs", *(f"-{name}" for name in GREY if name not in ("naive", "balanced-softmax"))])
     document = json.loads(run(f"fix digits-lt:20 --epochs 1 --seeds 1 --trainings 4 --candidates {changes} --json")[1])
@@ -124,7 +121,7 @@ def test_signs_change_the_list_of_candidates(run: Run, blank_charts: Call) -> No
         ("fix digits-lt:20 --save m --report m.json", "m.html"),
     ],
 )
-def test_wrong_input_is_said_before_training(run: Run, args: str, sentence: str, forbid_training: Call) -> None:
+def test_wrong_input_is_said_before_training(run, args, sentence, forbid_training):
     forbid_training()
     code, out, err = run(args)
     assert (code, out) == (2, "")

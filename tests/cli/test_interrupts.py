@@ -39,7 +39,7 @@ with interrupt_once():
     [([0.0, 0.05, 0.05, 0.05], False), ([0.0, interrupts.SAME + 0.1], True)],
     ids=["held-down", "once-more"],
 )
-def test_a_repeated_interrupt(waits: list[float], is_cut_off: bool, number: signal.Signals) -> None:
+def test_a_repeated_interrupt(waits, is_cut_off, number):
     command = [sys.executable, "-c", COMMAND.format(waits=waits, number=int(number))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -79,7 +79,7 @@ main()
         ("class_uncertainty.runs", signal.SIGTERM, 143),
     ],
 )
-def test_an_interrupt_while_modules_are_imported(module: str, number: signal.Signals, code: int) -> None:
+def test_an_interrupt_while_modules_are_imported(module, number, code):
     """Modules in C turn KeyboardInterrupt into errors of their own."""
     source = IMPORTING.format(module=module, number=int(number), words="'list', 'methods'")
     ended = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
@@ -90,7 +90,7 @@ def test_an_interrupt_while_modules_are_imported(module: str, number: signal.Sig
     ("module", "number", "code"),
     [("torch", signal.SIGTERM, 143), ("torch._C", signal.SIGINT, 130), ("torch._ops", signal.SIGTERM, 143)],
 )
-def test_an_interrupt_while_a_command_imports(module: str, number: signal.Signals, code: int, tmp_path: Path) -> None:
+def test_an_interrupt_while_a_command_imports(module, number, code, tmp_path):
     """The command is stopped when the module is there. What a callback raises, as one of Python's locks, is lost."""
     words = f"'measure', 'digits-lt:20', '--epochs', '1000', '--store', {str(tmp_path / 'store')!r}"
     source = IMPORTING.format(module=module, number=int(number), words=words)
@@ -117,9 +117,7 @@ main()
 @pytest.mark.parametrize(
     ("where", "is_shown"), [("typer.main.get_command = press", False), ("atexit.register(press)", True)]
 )
-def test_an_interrupt_before_or_after_the_command(
-    where: str, is_shown: bool, number: signal.Signals, code: int
-) -> None:
+def test_an_interrupt_before_or_after_the_command(where, is_shown, number, code):
     source = OUTSIDE.format(where=where, number=int(number))
     ended = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
     assert (ended.returncode, bool(ended.stdout), ended.stderr) == (code, is_shown, "")
@@ -154,7 +152,7 @@ with interrupt_once():
 
 
 @STOPPING
-def test_what_a_callback_swallows_is_raised_again(number: signal.Signals, code: int) -> None:
+def test_what_a_callback_swallows_is_raised_again(number, code):
     source = SWALLOWED.format(number=int(number))
     ended = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=30)
     assert (ended.returncode, ended.stderr) == (code, "")
@@ -162,20 +160,20 @@ def test_what_a_callback_swallows_is_raised_again(number: signal.Signals, code: 
 
 @STOPPING
 @pytest.mark.parametrize("ends", ["raise KeyboardInterrupt from None", "sys.exit(130)", "sys.exit(0)"])
-def test_the_exit_code_tells_which_signal_it_was(ends: str, number: signal.Signals, code: int) -> None:
+def test_the_exit_code_tells_which_signal_it_was(ends, number, code):
     source = CONVERTED.format(begins=f"signal.raise_signal({number:d})", ends=ends)
     ended = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0 if ends == "sys.exit(0)" else code, "")
 
 
 @pytest.fixture(scope="module")
-def methods() -> str:
+def methods():
     """What `cu list methods` prints."""
     command = [sys.executable, "-m", "class_uncertainty", "list", "methods"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_the_exit_code_of_a_module_that_was_interrupted_in_exec(tmp_path: Path) -> None:
+def test_the_exit_code_of_a_module_that_was_interrupted_in_exec(tmp_path):
     """Dataclasses and others exec() what they make. Python would end by SIGINT here, whatever the exit code."""
     source = CONVERTED.format(begins="exec('signal.raise_signal(signal.SIGTERM)')", ends="sys.exit(130)")
     (tmp_path / "command.py").write_text(source)
@@ -193,7 +191,7 @@ def test_the_exit_code_of_a_module_that_was_interrupted_in_exec(tmp_path: Path) 
         (0.5, signal.SIGINT, 130),
     ],
 )
-def test_an_interrupt_at_some_moment(seconds: float, methods: str, number: signal.Signals, code: int) -> None:
+def test_an_interrupt_at_some_moment(seconds, methods, number, code):
     command = [sys.executable, "-c", "print('begins', flush=True)\nfrom class_uncertainty.__main__ import main\nmain()"]
     with subprocess.Popen(
         [*command, "list", "methods"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -208,7 +206,7 @@ def test_an_interrupt_at_some_moment(seconds: float, methods: str, number: signa
     assert (process.returncode in codes, err) == (True, "")
 
 
-def test_the_command_begins_where_an_interrupt_is_heard() -> None:
+def test_the_command_begins_where_an_interrupt_is_heard():
     """Before NumPy, torch and the command line itself are imported."""
     code = "import sys; import class_uncertainty.cli.entry; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
@@ -221,9 +219,7 @@ def test_the_command_begins_where_an_interrupt_is_heard() -> None:
     ("number", "handler"),
     [(signal.SIGINT, signal.SIG_IGN), (signal.SIGINT, signal.SIG_DFL), (signal.SIGTERM, signal.SIG_IGN)],
 )
-def test_a_handler_of_someone_else_stays(
-    number: signal.Signals, handler: signal.Handlers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_handler_of_someone_else_stays(number, handler, monkeypatch):
     monkeypatch.setattr(interrupts, "STOPPING", {number: interrupts.STOPPING[number]})
     before = signal.signal(number, handler)
     try:

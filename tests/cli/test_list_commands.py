@@ -33,12 +33,12 @@ def rows(run: Run, kind: str) -> dict[str, dict]:
     return {row["name"]: row for row in json.loads(run("list", kind, "--json")[1])}
 
 
-def test_the_help_names_every_recipe() -> None:
+def test_the_help_names_every_recipe():
     about = get_args(get_type_hints(Command, include_extras=True)["recipe"])[1].help
     assert [name for name in RECIPES if not re.search(rf"(?<![\w-]){name}(?![\w-])", about)] == []
 
 
-def test_without_a_kind_the_kinds_are_listed(run: Run) -> None:
+def test_without_a_kind_the_kinds_are_listed(run):
     assert set(KINDS) == set(TABLES)
     code, out, _ = run("list")
     assert code == 0
@@ -47,14 +47,14 @@ def test_without_a_kind_the_kinds_are_listed(run: Run) -> None:
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_a_kind_is_listed_whole(kind: str, run: Run) -> None:
+def test_a_kind_is_listed_whole(kind, run):
     code, out, _ = run("list", kind)
     assert code == 0
     assert all(name in out for name in TABLES[kind])
     assert list(rows(run, kind)) == list(TABLES[kind])
 
 
-def test_constants_are_listed_with_their_defaults(run: Run) -> None:
+def test_constants_are_listed_with_their_defaults(run):
     methods = {name: row["constants"] for name, row in rows(run, "methods").items()}
     assert methods["cb-focal"] == {"beta": 0.9999, "gamma": 2}
     assert methods["vs"] == {"gamma": 0.3, "kappa": 1}
@@ -66,7 +66,7 @@ def test_constants_are_listed_with_their_defaults(run: Run) -> None:
     assert all(text in run("list methods")[1] for text in ("beta=0.9999", "kappa=1", "rate=0.5"))
 
 
-def test_networks_are_listed_with_their_parameters(run: Run) -> None:
+def test_networks_are_listed_with_their_parameters(run):
     assert "464,154" in run("list networks")[1]
     assert {name: rows(run, "networks")[name]["parameters"] for name in ("resnet32", "linear")} == {
         "resnet32": 464_154,
@@ -74,7 +74,7 @@ def test_networks_are_listed_with_their_parameters(run: Run) -> None:
     }
 
 
-def test_registered_networks_are_listed(run: Run) -> None:
+def test_registered_networks_are_listed(run):
     """Those that take neither the images nor the features that others are counted for have no number."""
     with registered("mine", lambda: nn.Linear(64, 5)), registered("odd", lambda: nn.Linear(7, 5)):
         listed = rows(run, "networks")
@@ -82,7 +82,7 @@ def test_registered_networks_are_listed(run: Run) -> None:
         assert "registered here" in run("list networks")[1]
 
 
-def test_candidates_are_described(run: Run) -> None:
+def test_candidates_are_described(run):
     listed = rows(run, "candidates")
     about = "logits shifted by the log prior while training; "
     assert listed["balanced-softmax?rate=4"]["about"] == about + "4 times the learning rate"
@@ -103,7 +103,7 @@ def test_candidates_are_described(run: Run) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_list_fits_a_narrow_terminal(kind: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_fits_a_narrow_terminal(kind, run, monkeypatch):
     monkeypatch.setattr("class_uncertainty.reporting.terminal.PIPE_WIDTH", 80)
     narrow = run("list", kind)[1]
     assert 60 < max(len(line.rstrip()) for line in narrow.splitlines()) <= 80  # there is room for what they do
@@ -111,13 +111,13 @@ def test_a_list_fits_a_narrow_terminal(kind: str, run: Run, monkeypatch: pytest.
     assert "about" in narrow
 
 
-def test_estimators_have_the_scores_that_they_take(run: Run) -> None:
+def test_estimators_have_the_scores_that_they_take(run):
     scores = {name: row["scores"] for name, row in rows(run, "estimators").items()}
     assert scores["ensemble"] == list(SCORES)
     assert scores["duq"] == [*SCORES, "kernel"]
 
 
-def test_a_name_is_shown_with_all_its_fields(run: Run) -> None:
+def test_a_name_is_shown_with_all_its_fields(run):
     code, out, _ = run("list data csv")
     assert code == 0
     shown = " ".join(out.split())

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import SHORT, Call, Run
+from commands import SHORT
 from scipy.stats import spearmanr
 
 import class_uncertainty as cu
 from class_uncertainty.runs import Store
 
 
-def test_measure(run: Run) -> None:
+def test_measure(run):
     code, out, err = run("measure digits-lt:20 --epochs 2 --members 2")
     assert (code, err) == (0, "")
     for word in ("μ^C", "μ^U", "rarity", "effective", "disputed", "rank unc.", "0.2864", "Spearman"):
@@ -25,7 +25,7 @@ def test_measure(run: Run) -> None:
     assert document["members"] == 2
 
 
-def test_measure_by_a_score(run: Run) -> None:
+def test_measure_by_a_score(run):
     """The same networks read otherwise: nothing is trained again."""
     plain, other = (
         json.loads(run(f"measure digits-lt:20 {SHORT} --json", *score)[1]) for score in ((), ("--score", "true-class"))
@@ -46,7 +46,7 @@ def test_measure_by_a_score(run: Run) -> None:
     assert [row["raw"] for row in plain["classes"]] == pytest.approx(list(kept.raw))
 
 
-def test_estimators_side_by_side(run: Run) -> None:
+def test_estimators_side_by_side(run):
     """Each has a row at every learning rate, which the table and JSON agree on."""
     names = ["ensemble", "out-of-fold", "single", "online"]
     command = f"measure digits-lt:20 {SHORT} --lrs 0.1,0.4 --estimators {','.join(names)}"
@@ -72,7 +72,7 @@ def test_estimators_side_by_side(run: Run) -> None:
         assert rows[first]["error"] == pytest.approx(spearmanr(uncertainties, errors).statistic)
 
 
-def test_an_estimator_that_diverges_has_no_row_and_takes_none_away(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_estimator_that_diverges_has_no_row_and_takes_none_away(run, monkeypatch):
     wild = replace(cu.ESTIMATORS["single"], lanes=lambda members, seed: [cu.Lane("naive", seed, lr=1e30)])
     monkeypatch.setitem(cu.ESTIMATORS, "wild", wild)
     code, out, _ = run(f"measure digits-lt:20 {SHORT} --estimators ensemble,wild,single")
@@ -92,7 +92,7 @@ def test_an_estimator_that_diverges_has_no_row_and_takes_none_away(run: Run, mon
     assert "diverged in epoch 1: lower the learning rate." in err
 
 
-def test_estimators_train_nothing_twice(run: Run, forbid_training: Call) -> None:
+def test_estimators_train_nothing_twice(run, forbid_training):
     """What one was compared for is there for the next; the ensemble is always beside them."""
     first = json.loads(run(f"measure digits-lt:20 {SHORT} --estimators single,online --json")[1])["estimators"]
     assert [row["estimator"] for row in first] == ["ensemble", "single", "online", "cardinality"]
@@ -102,7 +102,7 @@ def test_estimators_train_nothing_twice(run: Run, forbid_training: Call) -> None
     assert run(f"measure digits-lt:20 {SHORT}")[0] == 0
 
 
-def test_probabilities_of_another_program(run: Run, blank_charts: Call) -> None:
+def test_probabilities_of_another_program(run, blank_charts):
     """Measured, compared and reported; read anew when the file changes."""
     blank_charts()
     rng = np.random.default_rng(0)
@@ -136,7 +136,7 @@ def test_probabilities_of_another_program(run: Run, blank_charts: Call) -> None:
     ],
     ids=["text", "shape", "logits", "objects"],
 )
-def test_wrong_probabilities_are_one_sentence(content: bytes | np.ndarray, sentence: str, run: Run) -> None:
+def test_wrong_probabilities_are_one_sentence(content, sentence, run):
     Path("p.npy").write_bytes(content) if isinstance(content, bytes) else np.save("p.npy", content)
     for option in ("--estimator", "--estimators"):
         code, out, err = run("measure digits-lt:20 --epochs 1 --members 1", option, "probabilities:p.npy")
@@ -144,7 +144,7 @@ def test_wrong_probabilities_are_one_sentence(content: bytes | np.ndarray, sente
         assert sentence in err
 
 
-def test_own_data_by_every_estimator(run: Run, rng: np.random.Generator, blank_charts: Call) -> None:
+def test_own_data_by_every_estimator(run, rng, blank_charts):
     """A table without a test split: errors by folds, for one estimator and for several."""
     blank_charts()
     names = "bootstrap,out-of-fold,single,online,snapshot,mc-dropout,duq"
@@ -172,14 +172,14 @@ def test_own_data_by_every_estimator(run: Run, rng: np.random.Generator, blank_c
         ("train digits-lt:20 --score foo", "unknown score 'foo'"),
     ],
 )
-def test_what_cannot_be_measured_is_refused_before_training(run: Run, args: str, sentence: str) -> None:
+def test_what_cannot_be_measured_is_refused_before_training(run, args, sentence):
     code, out, err = run(args)
     assert (code, out) == (2, "")
     assert sentence in err
     assert err.count("\n") == 1
 
 
-def test_uncertainty_of_networks_by_another_method_is_said_to_be_theirs(run: Run) -> None:
+def test_uncertainty_of_networks_by_another_method_is_said_to_be_theirs(run):
     """No class is called easy that the method favours."""
     given = "measure digits-lt:20 --members 2 --epochs 2"
     code, out, _ = run(f"{given} --estimator ensemble:power-rs:q=-1")
@@ -189,7 +189,7 @@ def test_uncertainty_of_networks_by_another_method_is_said_to_be_theirs(run: Run
     assert "trained by" not in run(given)[1]
 
 
-def test_options_of_data_beside_their_path(run: Run) -> None:
+def test_options_of_data_beside_their_path(run):
     """They are those of the name: both have one document, and one estimate in the store."""
     rows = [f"{i},{i % 3},{'' if i % 9 == 0 else i},p{i // 2},{'uv'[i % 2]}" for i in range(60)]
     Path("a.csv").write_text("\n".join(["id,x,gap,owner,kind", *rows]))

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Run
 from own_networks import swin_folder
 
 import class_uncertainty as cu
@@ -23,7 +22,7 @@ def fails():
 
 
 @pytest.fixture
-def own_file(tmp_path: Path) -> Path:
+def own_file(tmp_path):
     (tmp_path / "mine.py").write_text(FILE)
     return tmp_path / "mine.py"
 
@@ -38,7 +37,7 @@ def own_file(tmp_path: Path) -> Path:
     ],
     ids=lambda command: command[0],
 )
-def test_commands_train_a_network_of_a_users_own(command, run: Run, own_file: Path):
+def test_commands_train_a_network_of_a_users_own(command, run, own_file):
     name, *options = command
     more = ("--network", "mine.py:small", "--epochs", "1", "--json")
     code, out, err = run(name, "digits-lt:20", *options, *more)
@@ -54,7 +53,7 @@ def test_commands_train_a_network_of_a_users_own(command, run: Run, own_file: Pa
         assert "'mine.py:small', which is not here" in err
 
 
-def test_pretrained_means_the_recipe_fine_tune(run: Run, tmp_path: Path):
+def test_pretrained_means_the_recipe_fine_tune(run, tmp_path):
     swin_folder(tmp_path)
     digits = cu.load("digits-lt:20").train
     few = np.concatenate([np.flatnonzero(digits.labels == c)[:6] for c in range(10)])
@@ -69,7 +68,7 @@ def test_pretrained_means_the_recipe_fine_tune(run: Run, tmp_path: Path):
 
 @pytest.mark.parametrize("options", [("--network", "resnet23"), ("--recipe", "images?network=resnet23")])
 @pytest.mark.parametrize("command", ["train", "measure", "compare", "fix"])
-def test_an_unknown_network_is_refused_before_data_are_read(command: str, options: tuple[str, ...], run: Run):
+def test_an_unknown_network_is_refused_before_data_are_read(command, options, run):
     code, _, err = run(command, "npz:nowhere.npz", *options)
     assert code == 2
     assert "did you mean 'resnet32'?" in err
@@ -86,7 +85,7 @@ def test_an_unknown_network_is_refused_before_data_are_read(command: str, option
         (["--network", "resnet23"], "did you mean 'resnet32'?"),
     ],
 )
-def test_networks_that_do_not_work_end_in_one_sentence(options, words, run: Run, own_file: Path):
+def test_networks_that_do_not_work_end_in_one_sentence(options, words, run, own_file):
     code, out, err = run("train digits-lt:20", *options)
     assert (code, out) == (2, "")
     assert words in err

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import SHORT, Run, told
+from commands import SHORT, told
 from example_results import DATA, export_text, fill
 from fuzz.targets import TABLE, model, npy, zipped
 from PIL import Image
@@ -32,7 +32,7 @@ def seen(text: str) -> list[str]:
 
 
 @pytest.fixture
-def files(run: Run) -> Run:
+def files(run):
     """An odd name for every kind of file."""
     for name, content in model().items():
         Path(ODD + name[1:]).write_bytes(content)
@@ -83,7 +83,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_command_obeys_a_name(files: Run, name: str) -> None:
+def test_no_command_obeys_a_name(files, name):
     expected, args = COMMANDS[name]
     code, out, err = files(*args)
     assert (seen(out), seen(err)) == ([], [])
@@ -94,7 +94,7 @@ def test_no_command_obeys_a_name(files: Run, name: str) -> None:
         assert json.loads(out)["file"] == f"{ODD}p.csv"
 
 
-def test_predictions_have_a_line_for_each_example(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predictions_have_a_line_for_each_example(run, monkeypatch):
     """Whatever a file or a class is called; what begins as a formula does is data, and stays."""
     names, classes = [ODD, "=1+1", "-2", "a,b"], (ODD, "@x")
     predicted = Predicted(names, classes, np.array([[0.75, 0.25]] * 4), [classes[0]] * 4)
@@ -109,7 +109,7 @@ def test_predictions_have_a_line_for_each_example(run: Run, monkeypatch: pytest.
     assert {row[1] for row in rows} == {escaped}
 
 
-def test_a_progress_bar_and_a_table_show_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_progress_bar_and_a_table_show_escapes(monkeypatch):
     """On a terminal, where the codes that are there are rich's own."""
     stream = io.StringIO()
     shown = Console(file=stream, force_terminal=True, width=300, color_system=None)
@@ -137,9 +137,7 @@ def test_a_progress_bar_and_a_table_show_escapes(monkeypatch: pytest.MonkeyPatch
         (UnicodeEncodeError("utf-8", "a\udce4", 1, 2, "surrogates not allowed"), 2, "'a\\udce4' is not text"),
     ],
 )
-def test_an_error_of_the_machine_is_one_sentence(
-    run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, sentence: str
-) -> None:
+def test_an_error_of_the_machine_is_one_sentence(run, monkeypatch, error, code, sentence):
     def fail() -> None:
         raise error
 
@@ -160,7 +158,7 @@ PRINTING = {
 
 
 @pytest.mark.parametrize("file", sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")))
-def test_only_these_print(file: str) -> None:
+def test_only_these_print(file):
     """So that a name is made printable at one place for each stream."""
     calls = [node.func for node in ast.walk(ast.parse((PACKAGE / file).read_text())) if isinstance(node, ast.Call)]
     called = {call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "") for call in calls}

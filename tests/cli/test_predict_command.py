@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from commands import SHORT_FIX, Call, Run
+from commands import SHORT_FIX
 from PIL import Image
 from sklearn.metrics import precision_score, roc_auc_score
 
@@ -22,7 +22,7 @@ from class_uncertainty.training.purpose import Purpose
 
 
 @pytest.fixture
-def pictures(run: Run) -> cu.Predicted:
+def pictures(run):
     """A network saved as 'model', 20 pictures in 'new', and what it says of them."""
     assert run("train digits-lt:20 --epochs 2 --save model")[0] == 0
     Path("new").mkdir()
@@ -33,7 +33,7 @@ def pictures(run: Run) -> cu.Predicted:
     return cu.predict("model", "new")
 
 
-def test_a_line_for_every_picture(run: Run, pictures: cu.Predicted) -> None:
+def test_a_line_for_every_picture(run, pictures):
     code, out, err = run("predict model new")
     assert (code, err) == (0, "")
     with open("new-predictions.csv", newline="", encoding="utf-8") as file:
@@ -55,7 +55,7 @@ def test_a_line_for_every_picture(run: Run, pictures: cu.Predicted) -> None:
     assert "wrote new-predictions.csv" in out
 
 
-def test_least_sure_are_those_that_were_hardest_to_decide() -> None:
+def test_least_sure_are_those_that_were_hardest_to_decide():
     """Not those of rare classes, whose probabilities are low where classes are as frequent as in training."""
     decided = np.array([[0.9, 0.1], [0.05, 0.95], [0.45, 0.55]], dtype=np.float32)  # for equal classes
     purpose = Purpose.of((99, 1), (0.5, 0.5), goal="mean")
@@ -69,7 +69,7 @@ def test_least_sure_are_those_that_were_hardest_to_decide() -> None:
     assert predict_command._least_sure(as_it_is) == told.replace(", by the probabilities that decide", "")
 
 
-def test_json(run: Run, pictures: cu.Predicted) -> None:
+def test_json(run, pictures):
     document = json.loads(run("predict model new --out deep/p.csv --json")[1])
     assert (document["file"], document["examples"], sum(document["classes"].values())) == ("deep/p.csv", 20, 20)
     assert Path("deep/p.csv").is_file()
@@ -81,7 +81,7 @@ def test_json(run: Run, pictures: cu.Predicted) -> None:
     assert run("predict model new --out deep/p.csv")[0] == 0  # over an earlier one
 
 
-def test_odd_names_and_other_files(run: Run, pictures: cu.Predicted) -> None:
+def test_odd_names_and_other_files(run, pictures):
     """A name that is no text, as old archives have them; what is no picture by its name is left out with a note."""
     os.rename(b"new/3, \xc3\xa9.png", b"new/\xe4.png")
     os.rename("new/4, \u00e9.png", "new/4.PNG")
@@ -96,7 +96,7 @@ def test_odd_names_and_other_files(run: Run, pictures: cu.Predicted) -> None:
     assert "\\udce4.png" in names
 
 
-def test_what_fix_saves_can_be_asked(run: Run, blank_charts: Call) -> None:
+def test_what_fix_saves_can_be_asked(run, blank_charts):
     """A table with text and missing values: `cu predict` on its rows agrees with the network on its features."""
     blank_charts()
     rng = np.random.default_rng(0)
@@ -132,7 +132,7 @@ REFUSED = [
 ]
 
 
-def test_refusals(run: Run, pictures: cu.Predicted) -> None:
+def test_refusals(run, pictures):
     before = {file: file.read_bytes() for file in Path().rglob("*") if file.is_file()}
     for args, sentence in REFUSED:
         code, out, err = run(f"predict {args}")
@@ -141,7 +141,7 @@ def test_refusals(run: Run, pictures: cu.Predicted) -> None:
         assert {file: file.read_bytes() for file in Path().rglob("*") if file.is_file()} == before, args
 
 
-def test_precisions_are_scikit_learn_s(run: Run, pictures: cu.Predicted) -> None:
+def test_precisions_are_scikit_learn_s(run, pictures):
     """In the table, the file beside the predictions and the JSON document; none for a class that is not predicted."""
     test = cu.load("digits-lt:20").test
     assert test is not None
@@ -159,7 +159,7 @@ def test_precisions_are_scikit_learn_s(run: Run, pictures: cu.Predicted) -> None
     assert pictures.class_precisions is None
 
 
-def test_classes_by_cost(run: Run, pictures: cu.Predicted) -> None:
+def test_classes_by_cost(run, pictures):
     """The class and its probability are those of the least expected cost, and a sentence says so."""
     costs = 1 - np.eye(10)
     costs[:, 3] *= 0.01
@@ -180,7 +180,7 @@ def test_classes_by_cost(run: Run, pictures: cu.Predicted) -> None:
     np.testing.assert_allclose([float(row["probability"]) for row in rows], expected, rtol=1e-4)
 
 
-def test_the_mean_cost_of_a_labelled_file(run: Run, pictures: cu.Predicted) -> None:
+def test_the_mean_cost_of_a_labelled_file(run, pictures):
     """By the costs that the model decides by; the file beside the predictions keeps them for `cu audit`."""
     module, data = cu.restore("model"), cu.load("digits-lt:20").test
     costs = 1 - np.eye(10)
@@ -205,7 +205,7 @@ def adjustable(prior: str) -> str | list[float]:
     return [float(part) for part in prior.split(",")] if "," in prior else prior
 
 
-def test_a_table_with_an_id_and_labels(run: Run) -> None:
+def test_a_table_with_an_id_and_labels(run):
     """Kept, scored, and read again by `cu adjust`, whatever prior the probabilities were written for."""
     rng = np.random.default_rng(0)
     y = rng.permutation(np.arange(200) < 50)
@@ -253,7 +253,7 @@ def test_a_table_with_an_id_and_labels(run: Run) -> None:
     assert document["predictions"][0]["id"] == "c0"
 
 
-def test_labels_of_a_part_and_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_of_a_part_and_a_narrow_terminal(run, monkeypatch):
     """What a column counts is said, columns go as a whole, and an empty column of labels is not passed over."""
     classes = np.where(np.arange(600) % 4 == 0, "subscribes", "unsubscribes")
     rows = [f"{len(name) + i % 3},{name}" for i, name in enumerate(classes)]
@@ -274,7 +274,7 @@ def test_labels_of_a_part_and_a_narrow_terminal(run: Run, monkeypatch: pytest.Mo
     assert "Of the" not in run("predict model t.csv")[1]
 
 
-def test_what_a_spreadsheet_would_compute_is_text_on_request(run: Run) -> None:
+def test_what_a_spreadsheet_would_compute_is_text_on_request(run):
     """Classes and kept columns of someone else's table, and the predictions adjusted, audited and kept as they are."""
     rows = [f"{i},=1+{i},{'=yes' if i % 2 else 'no'}" for i in range(16)]
     Path("new.csv").write_text("\n".join(["x,note,label", *rows]))

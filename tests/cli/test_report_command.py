@@ -5,15 +5,13 @@ import os
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
-from commands import Call, Run
 from PIL import Image
 
 import class_uncertainty as cu
 
 
-def test_own_data_from_a_folder_with_odd_names_to_the_report(run: Run, tmp_path: Path) -> None:
+def test_own_data_from_a_folder_with_odd_names_to_the_report(run, tmp_path):
     """measure, compare, train and report on a folder of pictures, judged by folds; each output says so."""
     rng = np.random.default_rng(0)
     for c, name in enumerate(["one two", "zwölf", "new\nline"]):
@@ -37,7 +35,7 @@ def test_own_data_from_a_folder_with_odd_names_to_the_report(run: Run, tmp_path:
     assert all(text in page for text in (judged, "1 of the 19 examples", "Training images of the worst classes"))
 
 
-def test_the_estimator_is_chosen_by_name(run: Run, blank_charts: Call) -> None:
+def test_the_estimator_is_chosen_by_name(run, blank_charts):
     blank_charts()
     assert run("measure digits --estimators ensemble,snapshot --epochs 1 --members 2")[0] == 0
     assert run("report --estimator snapshot")[0] == 0
@@ -47,7 +45,7 @@ def test_the_estimator_is_chosen_by_name(run: Run, blank_charts: Call) -> None:
     assert "no estimate by 'duq'; it has ensemble, snapshot." in run("report --estimator duq")[2]
 
 
-def test_faults_of_the_machine_are_exit_code_1(run: Run, monkeypatch: pytest.MonkeyPatch, blank_charts: Call) -> None:
+def test_faults_of_the_machine_are_exit_code_1(run, monkeypatch, blank_charts):
     blank_charts()
     assert run("train digits --epochs 1")[0] == 0
 
@@ -61,7 +59,7 @@ def test_faults_of_the_machine_are_exit_code_1(run: Run, monkeypatch: pytest.Mon
     assert err.count("\n") == 1
 
 
-def test_stored_data_are_found_by_their_path(run: Run, blank_charts: Call) -> None:
+def test_stored_data_are_found_by_their_path(run, blank_charts):
     """Where two names have that path, both are named and no page is written."""
     blank_charts()
     Path("a.csv").write_text("x,y,kind\n" + "1,2,u\n3,4,v\n5,7,u\n6,8,v\n" * 6)

@@ -7,7 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from commands import Call, Run
 from ledgers import DATA, use_toys
 
 from class_uncertainty.paper import trainer, training_time
@@ -19,11 +18,11 @@ RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.fixture(autouse=True)
-def toys(monkeypatch: pytest.MonkeyPatch) -> None:
+def toys(monkeypatch):
     use_toys(monkeypatch)
 
 
-def test_an_experiment_is_planned_run_and_shown(run: Run, forbid_training: Call) -> None:
+def test_an_experiment_is_planned_run_and_shown(run, forbid_training):
     code, _, err = run("reproduce table1 --stored --store mistyped.sqlite")
     assert (code, "mistyped.sqlite does not exist" in err, Path("mistyped.sqlite").exists()) == (2, True, False)
     code, out, _ = run("reproduce table1 --protocol paper --plan")
@@ -45,7 +44,7 @@ def test_an_experiment_is_planned_run_and_shown(run: Run, forbid_training: Call)
     assert json.loads(out) == {"remaining": []}
 
 
-def test_a_plan_that_is_stopped_speaks_of_no_store(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_is_stopped_speaks_of_no_store(run, monkeypatch):
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -53,7 +52,7 @@ def test_a_plan_that_is_stopped_speaks_of_no_store(run: Run, monkeypatch: pytest
     assert run("reproduce table1 --protocol paper --plan") == (130, "", "\ncu: stopped.\n")
 
 
-def test_a_spent_budget_shows_what_there_is_and_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spent_budget_shows_what_there_is_and_says_how_to_go_on(run, monkeypatch):
     """After the first lanes, which seem to take 1,000 seconds, there is no time for others."""
     monkeypatch.setattr(training_time, "images_per_second", lambda *_: 1.0)
     monkeypatch.setattr(trainer, "time", SimpleNamespace(monotonic=count(0, 1000).__next__))
@@ -64,7 +63,7 @@ def test_a_spent_budget_shows_what_there_is_and_says_how_to_go_on(run: Run, monk
     assert "Traceback" not in err
 
 
-def test_stored_results_need_no_package_of_weights(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_results_need_no_package_of_weights(run, monkeypatch):
     monkeypatch.setitem(sys.modules, LITE0_PACKAGE, None)
     network_table._row_of.cache_clear()  # other tests may have read the weights
     assert run("results import", str(RESULTS / "architectures.jsonl"))[0] == 0
@@ -91,7 +90,7 @@ def test_stored_results_need_no_package_of_weights(run: Run, monkeypatch: pytest
         ("if1a --plan --stored", ("--plan and --stored are both given", "give --plan for")),
     ],
 )
-def test_bad_input_is_one_sentence(run: Run, tmp_path, words: str, parts: tuple[str, ...]) -> None:
+def test_bad_input_is_one_sentence(run, tmp_path, words, parts):
     code, out, err = run(f"reproduce {words}")
     assert (code, out) == (2, "")
     assert [part for part in parts if part not in err] == []

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import SHORT, Call, Run
+from commands import SHORT
 from example_results import DATA, add_data, fill, make_measurement, make_result
 
 from class_uncertainty import Lane
@@ -14,7 +14,7 @@ from class_uncertainty.training.keys import ENGINE
 
 
 @pytest.fixture
-def full(run: Run) -> Run:
+def full(run):
     """In a folder with the store runs.sqlite and its export a.jsonl."""
     with Store("runs.sqlite") as store:
         fill(store)
@@ -26,9 +26,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-def test_what_is_measured_and_compared_here_is_reported_there(
-    run: Run, forbid_training: Call, blank_charts: Call
-) -> None:
+def test_what_is_measured_and_compared_here_is_reported_there(run, forbid_training, blank_charts):
     """Estimates are exported as class vectors; the other store has the same results, and exports the same bytes."""
     blank_charts()
     assert run(f"measure digits-lt:20 {SHORT}")[0] == 0
@@ -51,14 +49,14 @@ def test_what_is_measured_and_compared_here_is_reported_there(
     assert (naive[0], json.loads(naive[1])["methods"][0]["runs"]) == (0, 2)
 
 
-def test_people_read_how_much_was_written_and_added(full: Run) -> None:
+def test_people_read_how_much_was_written_and_added(full):
     code, out, _ = full("results", "export", "a.jsonl", "--data", DATA.name)
     assert (code, "12" in out, "a.jsonl" in out) == (0, True, True)
     code, out, _ = full("results", "import", "a.jsonl", "a.jsonl", "--store", "b.sqlite")
     assert (code, "11 of 22" in out, "b.sqlite" in out) == (0, True, True)
 
 
-def test_lines_with_other_numbers_are_told_and_not_taken(full: Run) -> None:
+def test_lines_with_other_numbers_are_told_and_not_taken(full):
     text = Path("a.jsonl").read_text()
     first = json.dumps(make_measurement().raw["predictive"][1])
     Path("b.jsonl").write_text(text.replace(first, "0.5"))
@@ -69,7 +67,7 @@ def test_lines_with_other_numbers_are_told_and_not_taken(full: Run) -> None:
     assert json.loads(out) == {"store": "runs.sqlite", "values": 11, "added": 0, "differing": 1}
 
 
-def test_data_are_exported_by_name(full: Run) -> None:
+def test_data_are_exported_by_name(full):
     with Store("runs.sqlite") as store:
         for name, fingerprint in ((f"{DATA.name}?validation=0.2", "5" * 32), ("digits", "0" * 32)):
             fill(store, add_data(store, name=name, fingerprint=fingerprint))
@@ -87,7 +85,7 @@ def test_data_are_exported_by_name(full: Run) -> None:
     assert names() == ["digits", DATA.name, f"{DATA.name}?validation=0.2"]
 
 
-def test_a_store_without_results_exports_no_file(run: Run) -> None:
+def test_a_store_without_results_exports_no_file(run):
     """An empty file could not be imported."""
     with Store("runs.sqlite") as empty:
         empty.create_file()
@@ -97,7 +95,7 @@ def test_a_store_without_results_exports_no_file(run: Run) -> None:
     assert not Path("a.jsonl").exists()
 
 
-def test_a_store_of_two_engines_is_rescued_by_an_export(full: Run) -> None:
+def test_a_store_of_two_engines_is_rescued_by_an_export(full):
     """What this version trained reaches a store that can be added to; its refusal says how."""
     with Store("runs.sqlite") as store:
         store.add_rows([("results", result_row("old", DATA.fingerprint, make_result(Lane())) | {"engine": ENGINE - 1})])
@@ -112,7 +110,7 @@ def test_a_store_of_two_engines_is_rescued_by_an_export(full: Run) -> None:
         assert len(rescued.measurements(DATA.fingerprint)) == 2  # an estimate is one in the new store
 
 
-def test_windows_ends_of_lines(full: Run) -> None:
+def test_windows_ends_of_lines(full):
     Path("w.jsonl").write_bytes(Path("a.jsonl").read_bytes().replace(b"\n", b"\r\n"))
     assert json.loads(full("results", "import", "w.jsonl", "--store", "b.sqlite", "--json")[1])["added"] == 11
 
@@ -156,7 +154,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_refused_is_one_sentence_and_nothing_is_written(case: str, full: Run, tmp_path: Path) -> None:
+def test_what_is_refused_is_one_sentence_and_nothing_is_written(case, full, tmp_path):
     text = Path("a.jsonl").read_text()
     Path("folder").mkdir()
     for name in ("notes.txt", "notes.jsonl"):
@@ -177,6 +175,6 @@ def test_what_is_refused_is_one_sentence_and_nothing_is_written(case: str, full:
     assert (contents(tmp_path), sorted(tmp_path.iterdir())) == (before, folders)
 
 
-def test_no_subcommand_is_help(run: Run) -> None:
+def test_no_subcommand_is_help(run):
     _, out, err = run("results")
     assert all(name in out + err for name in ("export", "import"))

@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from commands import Call, Run
 from example_results import DATA, export_text, fill
 from optional import optional
 
@@ -23,13 +22,13 @@ from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 
 
 @pytest.fixture
-def short_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_seconds(monkeypatch):
     """A budget of 1s ends with the first epoch."""
     monkeypatch.setattr(text, "seconds", {"1s": 1e-9, "1h": 3600.0}.get)
 
 
 @pytest.mark.usefixtures("short_seconds")
-def test_a_budget_stops_cleanly_and_the_same_command_goes_on(run: Run, tmp_path: Path) -> None:
+def test_a_budget_stops_cleanly_and_the_same_command_goes_on(run, tmp_path):
     command = "measure digits-lt:20 --epochs 3 --members 2 --budget"
     code, out, err = run(f"{command} 1s")
     assert (code, out) == (3, "")
@@ -42,7 +41,7 @@ def test_a_budget_stops_cleanly_and_the_same_command_goes_on(run: Run, tmp_path:
     assert not (tmp_path / "runs.sqlite.running").exists()
 
 
-def test_what_a_stop_leaves_is_gone_when_all_is_done(run: Run, tmp_path: Path) -> None:
+def test_what_a_stop_leaves_is_gone_when_all_is_done(run, tmp_path):
     """Lanes that had ended before it too; and a trace that nothing was traced for is spoken of."""
     command = "compare digits-lt:20 --methods naive --seeds 12 --epochs 8"
     assert run(f"{command} --budget 1s")[0] in (0, 3)
@@ -58,7 +57,7 @@ def test_what_a_stop_leaves_is_gone_when_all_is_done(run: Run, tmp_path: Path) -
     "command",
     ["compare digits-lt:20", "measure digits-lt:20 --estimators ensemble,snapshot,online", "fix digits-lt:20"],
 )
-def test_a_budget_holds_for_any_number_of_epochs(run: Run, command: str) -> None:
+def test_a_budget_holds_for_any_number_of_epochs(run, command):
     began = time.monotonic()
     code, _, err = run(f"{command} --epochs 1000000000 --budget 1s")
     assert code == 3
@@ -66,21 +65,21 @@ def test_a_budget_holds_for_any_number_of_epochs(run: Run, command: str) -> None
     assert time.monotonic() - began < 10  # about 2, where nothing else runs
 
 
-def test_more_epochs_than_anyone_trains(run: Run) -> None:
+def test_more_epochs_than_anyone_trains(run):
     code, _, err = run("compare digits-lt:20 --epochs", str(10**30), "--budget", "1s")
     assert code == 2
     assert str(10**30) in err
 
 
 @pytest.mark.parametrize("budget", ["", "0", "soon", "5x", "-3m", "1m1h", "1.5m", "9" * 400])
-def test_a_budget_that_is_no_time(run: Run, budget: str) -> None:
+def test_a_budget_that_is_no_time(run, budget):
     code, _, err = run("measure digits-lt:20 --budget", budget)
     assert code == 2
     assert f"budget is {budget!r}" in err
     assert "1h30m" in err
 
 
-def test_what_is_known_is_printed_before_a_budget_ends_a_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_known_is_printed_before_a_budget_ends_a_command(run, monkeypatch):
     """On stdout for people; beside --json it stays empty."""
     from class_uncertainty.workflows import fix as workflow
 
@@ -99,7 +98,7 @@ def test_what_is_known_is_printed_before_a_budget_ends_a_command(run: Run, monke
 
 
 @pytest.mark.usefixtures("short_seconds")
-def test_rows_that_are_stored_are_printed_when_others_are_not_trained(run: Run) -> None:
+def test_rows_that_are_stored_are_printed_when_others_are_not_trained(run):
     command = "compare digits-lt:20 --seeds 1 --epochs 3"
     assert run(f"{command} --methods naive")[0] == 0
     code, out, _ = run(f"{command} --methods naive,cb-rs --budget 1s")
@@ -109,7 +108,7 @@ def test_rows_that_are_stored_are_printed_when_others_are_not_trained(run: Run) 
     assert "cb-rs" not in out
 
 
-def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
+def test_ctrl_c_prints_what_is_known(tmp_path):
     """On a terminal, in the middle of a fix, once the candidates have been judged: the bar, and the last rung."""
     words = ["fix", "digits-lt:20", "--epochs", "5", "--candidates", "naive,cb-rs"]
     files = ("--report", str(tmp_path / "r.html"), "--store", str(tmp_path / "s"))
@@ -149,7 +148,7 @@ def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
         f"report {DATA.name} --out b.html",
     ],
 )
-def test_a_store_of_another_engine_is_refused_before_data_are_read(run: Run, command: str) -> None:
+def test_a_store_of_another_engine_is_refused_before_data_are_read(run, command):
     with Store("runs.sqlite") as store:
         fill(store)
         store.connection.execute("UPDATE results SET engine = 2")
@@ -195,7 +194,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED.values(), ids=REFUSED.keys())
-def test_a_command_that_is_refused_leaves_nothing_behind(run: Run, words: str) -> None:
+def test_a_command_that_is_refused_leaves_nothing_behind(run, words):
     rows = "".join(f"{i % 9},{i % 7},{'yes' if i % 4 else 'no'}\n" for i in range(40))
     for name in ("churn.csv", "mine.json", "mine.html"):
         Path(name).write_text(f"age,calls,label\n{rows}")
@@ -206,7 +205,7 @@ def test_a_command_that_is_refused_leaves_nothing_behind(run: Run, words: str) -
     assert not any(path.is_dir() for path in Path().iterdir())
 
 
-def test_the_store_is_there_while_networks_train(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_is_there_while_networks_train(run, monkeypatch):
     """'cu clean' takes checkpoints whose store is not open for left behind."""
     seen = []
     save = Checkpoints.save
@@ -233,7 +232,7 @@ def write_tables(*folders: str) -> None:
         Path(folder, "churn.csv").write_text(f"age,calls,label\n{rows}")
 
 
-def test_another_model_is_replaced_by_force_alone(run: Run) -> None:
+def test_another_model_is_replaced_by_force_alone(run):
     """Refused before anything is trained or stored; the same command is never refused, also when its data change."""
     write_tables("a", "b")
     command = "train csv:a/churn.csv --recipe logistic --save m"
@@ -254,7 +253,7 @@ def test_another_model_is_replaced_by_force_alone(run: Run) -> None:
     assert run(command)[0] == 2
 
 
-def test_data_of_one_name_have_pages_of_their_own(run: Run, blank_charts: Call) -> None:
+def test_data_of_one_name_have_pages_of_their_own(run, blank_charts):
     """Nobody is refused for a default, and a page that is named is kept."""
     blank_charts()
     write_tables("a", "b")
@@ -276,7 +275,7 @@ def test_data_of_one_name_have_pages_of_their_own(run: Run, blank_charts: Call) 
     assert "csv:b/churn.csv" in Path("churn.html").read_text()
 
 
-def test_predictions_of_other_examples_or_options_stay(run: Run) -> None:
+def test_predictions_of_other_examples_or_options_stay(run):
     write_tables("a", "b")
     assert run("train csv:a/churn.csv --recipe logistic --save m")[0] == 0
     predict = "predict m a/churn.csv"
@@ -327,9 +326,7 @@ WRITTEN = {  # what is run before, the command, and all that it writes
 
 
 @pytest.mark.parametrize(("before", "command", "files"), WRITTEN.values(), ids=WRITTEN.keys())
-def test_what_the_user_changed_is_replaced_by_force_alone(
-    before: list[str], command: str, files: list[str], run: Run, blank_charts: Call
-) -> None:
+def test_what_the_user_changed_is_replaced_by_force_alone(before, command, files, run, blank_charts):
     blank_charts()
     if "onnx" in command:
         optional("onnxruntime")
@@ -349,7 +346,7 @@ def test_what_the_user_changed_is_replaced_by_force_alone(
         assert not Path(file).read_bytes().endswith(b" ")
 
 
-def test_a_trace_of_other_lanes_or_data_stays(run: Run) -> None:
+def test_a_trace_of_other_lanes_or_data_stays(run):
     write_tables("a", "b")
     train = "train csv:a/churn.csv --recipe features --epochs 2 --profile t.json"
     assert run(train)[0] == run(train)[0] == 0
@@ -366,7 +363,7 @@ def test_a_trace_of_other_lanes_or_data_stays(run: Run) -> None:
 
 
 @pytest.mark.parametrize("words", ["train csv:d.json --save far/d", "measure csv:d.json --profile far/d.json"])
-def test_data_in_the_data_folder_are_not_even_replaced_by_force(words: str, run: Run) -> None:
+def test_data_in_the_data_folder_are_not_even_replaced_by_force(words, run):
     write_tables("far")
     Path("far/churn.csv").rename("far/d.json")
     before = contents()
@@ -374,7 +371,7 @@ def test_data_in_the_data_folder_are_not_even_replaced_by_force(words: str, run:
     assert contents() == before
 
 
-def test_data_of_one_spelling_in_two_data_folders_are_two(run: Run, blank_charts: Call) -> None:
+def test_data_of_one_spelling_in_two_data_folders_are_two(run, blank_charts):
     blank_charts()
     write_tables("a", "b")
     page = "report csv:churn.csv --out page.html --root"
@@ -386,7 +383,7 @@ def test_data_of_one_spelling_in_two_data_folders_are_two(run: Run, blank_charts
     assert contents() == before
 
 
-def test_an_export_of_another_model_stays(run: Run) -> None:
+def test_an_export_of_another_model_stays(run):
     write_tables("a")
     for name, seed in (("m", "0"), ("n", "1")):
         assert run(f"train csv:a/churn.csv --epochs 1 --recipe features --seed {seed} --save {name}")[0] == 0

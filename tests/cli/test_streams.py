@@ -3,12 +3,11 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 
-def test_a_full_disk_behind_stdout() -> None:
+def test_a_full_disk_behind_stdout():
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "class_uncertainty.cli.app", "list", "methods"],
@@ -44,7 +43,7 @@ app.main()
 
 
 @pytest.mark.parametrize(("streams", "unbuffered"), [("", ""), ("2>&1", ""), ("2>&1", "1")])
-def test_a_closed_pipe_loses_no_file(streams: str, unbuffered: str, tmp_path: Path) -> None:
+def test_a_closed_pipe_loses_no_file(streams, unbuffered, tmp_path):
     (tmp_path / "command.py").write_text(PRINTS_THEN_WRITES)
     done = subprocess.run(
         ["bash", "-c", f'"$0" command.py {streams} | head -1; exit "${{PIPESTATUS[0]}}"', sys.executable],
@@ -85,14 +84,14 @@ for words in sys.argv[1:]:
 """
 
 
-def test_light_commands_import_nothing_heavy() -> None:
+def test_light_commands_import_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", IN_TURN, *LIGHT], capture_output=True, text=True, check=True)
     ends = [line for line in done.stdout.splitlines() if line.startswith("ended")]
     assert ends == [f"ended {words} 0 set()" for words in LIGHT]
 
 
 @pytest.mark.parametrize("command", ["list", "list methods", "--version"])
-def test_a_closed_output_is_no_traceback(command: str) -> None:
+def test_a_closed_output_is_no_traceback(command):
     done = subprocess.run(
         ["sh", "-c", f"{sys.executable} -m class_uncertainty.cli.app {command} >&-"], capture_output=True, text=True
     )
@@ -111,7 +110,7 @@ for more in ([], ["--estimators", "ensemble,single"]):
 """
 
 
-def test_a_terminal_without_greek_has_names_under_heads_that_fit(tmp_path: Path) -> None:
+def test_a_terminal_without_greek_has_names_under_heads_that_fit(tmp_path):
     """The letters' names are longer than the letters."""
     plain = os.environ | {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(

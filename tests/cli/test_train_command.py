@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import Run
 
 import class_uncertainty as cu
 from class_uncertainty.runs import Store
 
 
-def test_train_restore_and_report(run: Run, tmp_path: Path) -> None:
+def test_train_restore_and_report(run, tmp_path):
     code, out, _ = run("train digits-lt:20 --method ubrw --save models/digits --epochs 2 --members 2")
     assert code == 0
     assert "wrote models/digits.safetensors" in out
@@ -27,14 +26,14 @@ def test_train_restore_and_report(run: Run, tmp_path: Path) -> None:
     assert all(file.stat().st_size > 1000 for file in files)
 
 
-def test_a_network_that_diverged_is_not_saved(run: Run, tmp_path: Path) -> None:
+def test_a_network_that_diverged_is_not_saved(run, tmp_path):
     code, _, err = run("train digits --epochs 2 --lr 1e30 --save model")
     assert code == 2
     assert "naive diverged in epoch 1" in err
     assert not list(tmp_path.glob("model*"))
 
 
-def test_saving_is_tried_before_anything_is_trained(run: Run, tmp_path: Path) -> None:
+def test_saving_is_tried_before_anything_is_trained(run, tmp_path):
     (tmp_path / "file").write_text("")
     assert run("train digits --method ubrw --save file/model")[0] == 2
     with Store("runs.sqlite") as store:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import SHORT, SHORT_FIX, Call, Run
+from commands import SHORT, SHORT_FIX
 from pictures import tree
 from sklearn.metrics import recall_score
 
@@ -33,7 +33,7 @@ def write_data(place: Path) -> None:
 
 
 @pytest.fixture
-def data(run: Run, tmp_path: Path) -> Path:
+def data(run, tmp_path):
     """The folder that `run` works in."""
     write_data(tmp_path)
     return tmp_path
@@ -80,7 +80,7 @@ def check_page(place: Path) -> None:
 
 
 @pytest.mark.parametrize("source", [TABLE, FOLDER])
-def test_measure_and_report_leave_its_error_blank(data: Path, run: Run, source: str, blank_charts: Call) -> None:
+def test_measure_and_report_leave_its_error_blank(data, run, source, blank_charts):
     blank_charts()
     code, out, err = run(f"measure {source} {SHORT} --json")
     assert (code, err.count(NAMED)) == (0, 1)
@@ -95,7 +95,7 @@ def test_measure_and_report_leave_its_error_blank(data: Path, run: Run, source: 
     check_page(data / "page.html")
 
 
-def test_compare_takes_means_over_the_other_classes(data: Path, run: Run) -> None:
+def test_compare_takes_means_over_the_other_classes(data, run):
     command = f"compare {TABLE} --methods naive,ubrs,adjusted --seeds 2 {SHORT}"
     code, out, err = run(f"{command} --json")
     assert (code, err.count(NAMED)) == (0, 1)
@@ -123,7 +123,7 @@ def test_compare_takes_means_over_the_other_classes(data: Path, run: Run) -> Non
 
 
 @pytest.mark.parametrize("source", [TABLE, FOLDER])
-def test_fix_judges_on_the_other_classes(data: Path, run: Run, source: str, blank_charts: Call) -> None:
+def test_fix_judges_on_the_other_classes(data, run, source, blank_charts):
     blank_charts()
     command = f"fix {source} {SHORT_FIX} --trainings 2"
     code, out, err = run(f"{command} --save model --json")
@@ -153,7 +153,7 @@ def test_fix_judges_on_the_other_classes(data: Path, run: Run, source: str, blan
 
 
 @pytest.mark.parametrize("goal", ["worst", "accuracy", "prior:0.2,0.5,0.2,0.1"])
-def test_every_goal_is_of_the_classes_that_are_judged(data: Path, goal: str) -> None:
+def test_every_goal_is_of_the_classes_that_are_judged(data, goal):
     fixed = cu.fix(
         cu.load(TABLE), cu.Recipe("linear", 2, 8), candidates=["naive"], goal=goal, trainings=2, seeds=1, deploy="one"
     )
@@ -168,13 +168,13 @@ def test_every_goal_is_of_the_classes_that_are_judged(data: Path, goal: str) -> 
     assert fixed.to_frame()["change_low"].isna().tolist() == [False, True, False, False]
 
 
-def test_a_prior_of_that_class_alone_is_refused_before_anything_trains(data: Path, forbid_training: Any) -> None:
+def test_a_prior_of_that_class_alone_is_refused_before_anything_trains(data, forbid_training):
     forbid_training()
     with pytest.raises(cu.InputError, match="prior is 0 for every class"):
         cu.fix(cu.load(TABLE), cu.Recipe("linear", 2, 8), candidates=["naive"], goal="prior:0,1,0,0")
 
 
-def test_an_audit_a_card_and_a_fix_say_nothing_of_it(data: Path, run: Run) -> None:
+def test_an_audit_a_card_and_a_fix_say_nothing_of_it(data, run):
     """Null in every number of its examples, a dash in tables, and how many classes a mean is over."""
     assert run("train", TABLE, "--save", "m")[0] == 0
     code, out, _ = run("predict m test.csv --out p.csv")
@@ -197,7 +197,7 @@ def test_an_audit_a_card_and_a_fix_say_nothing_of_it(data: Path, run: Run) -> No
     assert {finding["evidence"][name] for name in ("error", "low", "high", "adjusted", "change")} == {None}
 
 
-def test_train_and_predict_score_the_other_classes(data: Path, run: Run) -> None:
+def test_train_and_predict_score_the_other_classes(data, run):
     code, _, err = run("train", TABLE, "--epochs", "2", "--save", "model")
     assert (code, err.count(NAMED)) == (0, 1)
     strict(Path("model.json").read_text())

@@ -3,14 +3,13 @@
 import json
 import py_compile
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import typer
-from commands import Run
 from own_networks import swin_folder
 from pictures import picture
 from refusals import refused
@@ -45,7 +44,7 @@ QUICK = ("--epochs", "1", "--root", ".")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """Files that name code.py, made by a user who trusted it; then someone else replaced it."""
     folder = tmp_path_factory.mktemp("made")
     with pytest.MonkeyPatch.context() as patch:
@@ -74,7 +73,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def planted(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blank_charts: Callable[[], None]) -> Path:
+def planted(made, tmp_path, monkeypatch, blank_charts):
     """A copy of these files, and a process that trusts nothing yet."""
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
@@ -101,14 +100,14 @@ READERS = {
 
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("command", READERS)
-def test_commands_on_a_store(command: str, store: str, planted: Path, run: Run) -> None:
+def test_commands_on_a_store(command, store, planted, run):
     code, _, _ = run(*READERS[command], "--store", STORES[store])
     assert code in (0, 2)
     assert not (planted / "mark").exists()
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_a_file_of_results_and_what_is_shown_of_it(store: str, planted: Path, run: Run) -> None:
+def test_a_file_of_results_and_what_is_shown_of_it(store, planted, run):
     """The name and the stored number of parameters are shown."""
     assert run("results export out.jsonl --store", STORES[store])[0] == 0
     assert run("results import out.jsonl --store new.sqlite")[0] == 0
@@ -128,7 +127,7 @@ ASKING = {
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("command", ASKING)
-def test_commands_that_need_the_code_of_a_model(command: str, model: str, planted: Path, run: Run) -> None:
+def test_commands_that_need_the_code_of_a_model(command, model, planted, run):
     """Without the option the file, its hash and the option are named; with it, other code than it was is refused."""
     call = ASKING[command](model)
     code, _, err = run(*call)
@@ -141,7 +140,7 @@ def test_commands_that_need_the_code_of_a_model(command: str, model: str, plante
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_card_is_written_without_the_code(model: str, planted: Path, run: Run) -> None:
+def test_a_card_is_written_without_the_code(model, planted, run):
     assert run("card", model, "--out", "card.md")[0] == 0
     card = (planted / "card.md").read_text()
     assert ("code.py:small" if model in ("network", "ensemble") else "code.py:pooled") in card
@@ -149,7 +148,7 @@ def test_a_card_is_written_without_the_code(model: str, planted: Path, run: Run)
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_restore(model: str, planted: Path) -> None:
+def test_restore(model, planted):
     if model == "head":  # its features need no code
         assert cu.restore(model).classes == ("a", "b")
     else:
@@ -161,14 +160,14 @@ def test_restore(model: str, planted: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_lists_look_at_no_file(kind: str, planted: Path, run: Run) -> None:
+def test_lists_look_at_no_file(kind, planted, run):
     (planted / "store.sqlite").rename(planted / "runs.sqlite")
     assert run("list", kind)[0] == 0
     assert not (planted / "mark").exists()
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_trusted_code_runs_if_it_is_that_of_the_model(model: str, planted: Path, run: Run) -> None:
+def test_trusted_code_runs_if_it_is_that_of_the_model(model, planted, run):
     (planted / "code.py").write_text(HARMLESS)
     assert run(*ASKING["predict"](model), "--trust-code")[0] == 0
 
@@ -186,7 +185,7 @@ def rewritten(model: Path, **fields: object) -> None:
     forged(model, checksum=model_checksum(document, model.with_suffix(".safetensors").read_bytes()))
 
 
-def test_the_checksum_is_compared_before_code_runs(planted: Path) -> None:
+def test_the_checksum_is_compared_before_code_runs(planted):
     (planted / "code.py").write_text(HARMLESS)
     forged(planted / "network", network="code.py:other")
     with refused("network.safetensors", "network.json", "damaged"):
@@ -194,7 +193,7 @@ def test_the_checksum_is_compared_before_code_runs(planted: Path) -> None:
     assert not (planted / "mark").exists()
 
 
-def test_trust_in_one_function_is_not_trust_in_the_others(planted: Path) -> None:
+def test_trust_in_one_function_is_not_trust_in_the_others(planted):
     """A model with a matching checksum may name any function of a file that is trusted."""
     (planted / "code.py").write_text(HARMLESS)
     cu.restore("network", trust_code=True)
@@ -204,7 +203,7 @@ def test_trust_in_one_function_is_not_trust_in_the_others(planted: Path) -> None
     assert not (planted / "mark").exists()
 
 
-def test_a_plain_model_that_was_edited_to_name_code(planted: Path, run: Run) -> None:
+def test_a_plain_model_that_was_edited_to_name_code(planted, run):
     cu.train(cu.load("digits-lt:20"), recipe=cu.Recipe("small-conv", epochs=1, batch=32), save="plain")
     document = json.loads((planted / "plain.json").read_text()) | {"network": "code.py:small", "architecture": "0" * 16}
     content = (planted / "plain.safetensors").read_bytes()
@@ -217,7 +216,7 @@ def test_a_plain_model_that_was_edited_to_name_code(planted: Path, run: Run) -> 
     assert not (planted / "mark").exists()
 
 
-def test_a_model_without_the_hash_of_its_code(planted: Path) -> None:
+def test_a_model_without_the_hash_of_its_code(planted):
     (planted / "code.py").write_text(HARMLESS)
     rewritten(planted / "network", code={})
     with refused("code.py", "not recorded"):
@@ -225,7 +224,7 @@ def test_a_model_without_the_hash_of_its_code(planted: Path) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_the_bytes_that_were_hashed_run(model: str, planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bytes_that_were_hashed_run(model, planted, monkeypatch):
     """A file that is replaced as soon as it was read is not run, whatever looks at it later."""
     file = planted / "code.py"
     file.write_text(HARMLESS)
@@ -243,9 +242,7 @@ def test_the_bytes_that_were_hashed_run(model: str, planted: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("typed", ["--network", "--backbone"])
-def test_a_file_that_changes_while_a_command_runs(
-    typed: str, planted: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_changes_while_a_command_runs(typed, planted, run, monkeypatch):
     """What it was when the command began runs to the end, and what is saved names its hash."""
     file = planted / "code.py"
     file.write_text(HARMLESS)
@@ -266,7 +263,7 @@ def test_a_file_that_changes_while_a_command_runs(
     assert saved["code"] == {"code.py": code_hash(HARMLESS.encode())}
 
 
-def test_another_process_runs_the_same_bytes(planted: Path) -> None:
+def test_another_process_runs_the_same_bytes(planted):
     """A worker gets the code itself, whatever lies where it works."""
     (planted / "code.py").write_text(HARMLESS)
     recipe = sealed(cu.Recipe("code.py:small", epochs=1, batch=32))
@@ -282,7 +279,7 @@ def test_another_process_runs_the_same_bytes(planted: Path) -> None:
     assert not (planted / "mark").exists()
 
 
-def test_a_model_that_is_saved_again_vouches_for_no_code(planted: Path) -> None:
+def test_a_model_that_is_saved_again_vouches_for_no_code(planted):
     """Its code may have been replaced."""
     cu.save(cu.restore("head"), "again")
     assert json.loads((planted / "again.json").read_text())["code"] == {}
@@ -290,7 +287,7 @@ def test_a_model_that_is_saved_again_vouches_for_no_code(planted: Path) -> None:
         cu.restore("again", trust_code=True)
 
 
-def test_a_recipe_out_of_a_result_names_nothing(planted: Path) -> None:
+def test_a_recipe_out_of_a_result_names_nothing(planted):
     """Whoever wrote the result named its network, not who trains by it."""
     with Store(planted / "store.sqlite") as store:
         recipe = store.results(store.data()[0].fingerprint)[0].recipe
@@ -300,7 +297,7 @@ def test_a_recipe_out_of_a_result_names_nothing(planted: Path) -> None:
     assert not (planted / "mark").exists()
 
 
-def test_a_changed_file_is_another_key(planted: Path, run: Run) -> None:
+def test_a_changed_file_is_another_key(planted, run):
     """A command that goes on after a change of the code trains anew."""
     (planted / "code.py").write_text(HARMLESS)
     call = ("compare", "digits-lt:20", "--methods", "naive", "--seeds", "1", "--network", "code.py:small", *QUICK)
@@ -313,7 +310,7 @@ def test_a_changed_file_is_another_key(planted: Path, run: Run) -> None:
     assert counts == [1, 1, 2]
 
 
-def test_the_same_bytes_elsewhere_are_not_trusted(planted: Path) -> None:
+def test_the_same_bytes_elsewhere_are_not_trusted(planted):
     """They may look beside themselves for more code."""
     (planted / "code.py").write_text(HARMLESS)
     (planted / "theirs").mkdir()
@@ -324,7 +321,7 @@ def test_the_same_bytes_elsewhere_are_not_trusted(planted: Path) -> None:
         cu.restore("network")
 
 
-def test_a_model_downloads_nothing_that_its_user_did_not_ask_for(planted: Path) -> None:
+def test_a_model_downloads_nothing_that_its_user_did_not_ask_for(planted):
     asked = []
 
     def built(name: str, weights: object, download: bool, pretrained: bool = True) -> object:
@@ -340,7 +337,7 @@ def test_a_model_downloads_nothing_that_its_user_did_not_ask_for(planted: Path) 
     assert asked == [False, True]
 
 
-def test_bytecode_beside_the_file_does_not_run(planted: Path) -> None:
+def test_bytecode_beside_the_file_does_not_run(planted):
     """Python would take it for the file's own, by a date and a size that anyone can write."""
     file = planted / "code.py"
     file.write_text(PLANTED)
@@ -351,13 +348,13 @@ def test_bytecode_beside_the_file_does_not_run(planted: Path) -> None:
     assert not (planted / "mark").exists()
 
 
-def test_a_file_that_is_typed_for_training_runs(planted: Path, run: Run) -> None:
+def test_a_file_that_is_typed_for_training_runs(planted, run):
     assert run("train digits-lt:20 --network code.py:small", *QUICK)[0] == 0
     assert (planted / "mark").exists()
 
 
 @pytest.mark.parametrize("typed", ["--network", "--backbone"])
-def test_code_in_a_folder_of_transformers_never_runs(typed: str, tmp_path: Path, run: Run) -> None:
+def test_code_in_a_folder_of_transformers_never_runs(typed, tmp_path, run):
     """Not even that of a folder that is typed: a file of one's own can import it."""
     folder = swin_folder(tmp_path)
     (folder / "planted.py").write_text(PLANTED)
@@ -370,7 +367,7 @@ def test_code_in_a_folder_of_transformers_never_runs(typed: str, tmp_path: Path,
     assert not list(tmp_path.rglob("mark"))
 
 
-def test_weights_that_would_run_code(planted: Path, run: Run) -> None:
+def test_weights_that_would_run_code(planted, run):
     class Leaves:
         def __reduce__(self) -> tuple[object, tuple[str, str]]:
             return open, ("mark", "w")
@@ -477,7 +474,7 @@ class Leaves:
 
 
 @pytest.fixture(scope="module")
-def everything(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def everything(made, tmp_path_factory):
     """A file of every kind, each with code or the name of code in it."""
     folder = tmp_path_factory.mktemp("everything") / "files"
     shutil.copytree(made, folder)
@@ -514,7 +511,7 @@ def everything(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_command_and_every_kind_of_file_is_tried() -> None:
+def test_every_command_and_every_kind_of_file_is_tried():
     """A new command fails this test until it is listed."""
     assert set(TAKES) == set(commands(typer.main.get_command(app)))
     cells = sum(map(len, TAKES.values())) * len(KINDS_OF_FILES)
@@ -523,14 +520,7 @@ def test_every_command_and_every_kind_of_file_is_tried() -> None:
 
 
 @pytest.mark.parametrize("command", TAKES)
-def test_no_command_runs_code_out_of_a_file(
-    command: str,
-    everything: Path,
-    tmp_path: Path,
-    run: Run,
-    monkeypatch: pytest.MonkeyPatch,
-    blank_charts: Callable[[], None],
-) -> None:
+def test_no_command_runs_code_out_of_a_file(command, everything, tmp_path, run, monkeypatch, blank_charts):
     """Each is given each file wherever it takes one, in one process, and ends with its sentence or its work."""
     blank_charts()
     if command == "demo":  # a minute of work on data that come with the package

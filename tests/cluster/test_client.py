@@ -8,7 +8,6 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,7 +48,7 @@ def refusal(address: str, store: Path, **environment: str) -> tuple[int, str]:
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def address():
     """Of a head that asks for a token. Its folder has a short name: those of sockets may have 107 characters."""
     with tempfile.TemporaryDirectory(prefix="ray") as folder, head(Path(folder), PLAIN | TOKEN) as address:
         yield address

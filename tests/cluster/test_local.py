@@ -41,7 +41,7 @@ def gone(processes: list[int]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> dict:
+def alone(tmp_path_factory):
     """What a process without Ray stores."""
     store = tmp_path_factory.mktemp("alone") / "store.sqlite"
     start(store, EPOCHS).communicate(timeout=300)
@@ -49,7 +49,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_a_run_that_goes_on_later(number: signal.Signals, code: int, alone: dict, tmp_path: Path) -> None:
+def test_a_signal_ends_a_run_that_goes_on_later(number, code, alone, tmp_path):
     """Checkpoints are kept, one sentence says so, and neither a stack trace nor a process is left."""
     store = tmp_path / "store.sqlite"
     process = start(store, EPOCHS, "--on", "ray")
@@ -73,7 +73,7 @@ def test_a_signal_ends_a_run_that_goes_on_later(number: signal.Signals, code: in
 
 
 @pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0, 4.0, 6.0])
-def test_sigterm_at_some_moment(seconds: float, tmp_path: Path) -> None:
+def test_sigterm_at_some_moment(seconds, tmp_path):
     """While modules are imported, while Ray starts, while its first workers do."""
     process = start(tmp_path / "store.sqlite", 4000, "--on", "ray")
     time.sleep(seconds)

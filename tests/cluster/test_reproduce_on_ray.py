@@ -1,7 +1,5 @@
 """`reproduce(…, on="ray")`: an experiment with chosen rates and a measurement, to the same bits as in one process."""
 
-from pathlib import Path
-
 import pytest
 from ledgers import use_toys
 from same_stores import contents
@@ -14,7 +12,7 @@ pytest.importorskip("ray")
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]
 
 
-def test_an_experiment_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_experiment_gives_the_same_bits(tmp_path, monkeypatch):
     use_toys(monkeypatch)
     here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
     for name in ("table1", "if1a"):

@@ -39,7 +39,7 @@ def submit(folder: Path, *arguments: str, **variables: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def joined(tmp_path_factory) -> dict:
+def joined(tmp_path_factory):
     """The store that two jobs of an array give."""
     folder = tmp_path_factory.mktemp("array")
     for number in "12":

@@ -27,7 +27,7 @@ def compare(folder: Path, name: str, on: str | None = None) -> dict:
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory) -> dict:
+def alone(tmp_path_factory):
     """What one process trains."""
     return compare(tmp_path_factory.mktemp("alone"), "alone")
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Run
 
 import class_uncertainty as cu
 from class_uncertainty.data.class_names import notice_twins
@@ -22,7 +21,7 @@ TWINS = {
 
 
 @pytest.mark.parametrize("case", TWINS)
-def test_twins_are_named_once(case: str, notices: list[str]) -> None:
+def test_twins_are_named_once(case, notices):
     notice_twins(["other", *TWINS[case], "third"])
     (told,) = notices
     assert "other" not in told
@@ -34,7 +33,7 @@ IGNORABLE += [0x3164, 0xFE00, 0xFE0F, 0xFEFF, 0xFFA0, 0xFFF0, 0x1BCA0, 0x1D173, 
 
 
 @pytest.mark.parametrize("code", IGNORABLE, ids=hex)
-def test_what_nobody_sees_makes_twins_and_is_spelt_out(code: int, notices: list[str]) -> None:
+def test_what_nobody_sees_makes_twins_and_is_spelt_out(code, notices):
     notice_twins(["cat", f"ca{chr(code)}t"])
     (told,) = notices
     assert chr(code) not in told
@@ -43,23 +42,23 @@ def test_what_nobody_sees_makes_twins_and_is_spelt_out(code: int, notices: list[
 @pytest.mark.parametrize(
     "names", [["cat", "dog"], ["m1", "m2"], ["a", "ä"], ["1", "-1"], [r"\x01", r"\x02"], ["1", "10"]]
 )
-def test_other_names_are_not_twins(names: list[str], notices: list[str]) -> None:
+def test_other_names_are_not_twins(names, notices):
     notice_twins(names)
     assert not notices
 
 
-def test_accents_that_look_alike_are_told_apart(notices: list[str]) -> None:
+def test_accents_that_look_alike_are_told_apart(notices):
     notice_twins(TWINS["Unicode form"])
     assert "e\\u0301" in notices[0]
 
 
-def test_of_many_twins_some_are_named_and_the_others_counted(notices: list[str]) -> None:
+def test_of_many_twins_some_are_named_and_the_others_counted(notices):
     notice_twins([*"abcdefgh", *"ABCDEFGH"])
     assert "'a' and 'A'" in notices[0]
     assert "5 more" in notices[0]
 
 
-def test_every_reader_tells_of_twins_and_keeps_both(run: Run, notices: list[str]) -> None:
+def test_every_reader_tells_of_twins_and_keeps_both(run, notices):
     """Tables, arrays, frames and predictions."""
     import pandas
 

@@ -5,7 +5,7 @@ import logging
 
 import numpy as np
 import pytest
-from commands import SHORT, Run
+from commands import SHORT
 from pictures import FEATURES, encoded, numbers, picture, pixels, struct, tree
 from refusals import refused
 
@@ -300,7 +300,7 @@ def test_all_uneven_lines_and_mixed_columns_are_counted(here):
 # On the command line.
 
 
-def test_commands_count_what_is_left_out(here, spoilt, run: Run):
+def test_commands_count_what_is_left_out(here, spoilt, run):
     picture(spoilt / "elk" / "1.png", 50)
     (spoilt / "dog" / "x.png").write_bytes(encoded(pixels(0)))  # a cat too
     data = "folder:pets?skip=unreadable&min=2"

@@ -26,7 +26,7 @@ from class_uncertainty.posthoc.prediction_files import read_predictions
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, content in (model() | {"good.csv": TABLE, "good.parquet": parquet_of(x=X[:, 0], label=Y)}).items():
         Path(name).write_bytes(content)
@@ -67,7 +67,7 @@ READERS: dict[str, tuple[str, Callable[[str], object]]] = {  # what the odd thin
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
 @pytest.mark.parametrize("name", READERS)
-def test_what_is_no_file_is_refused_at_once(name: str, kind: str) -> None:
+def test_what_is_no_file_is_refused_at_once(name, kind):
     odd, read = READERS[name]
     Path(odd).parent.mkdir(exist_ok=True, parents=True)
     if kind == "pipe":
@@ -86,7 +86,7 @@ SHAPES = [(10**30,), (-1,), (12, -3), (2**40, 3), (2**62, 4), (10**30, 0)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_an_array_claims_more_than_there_is(shape: tuple[int, ...]) -> None:
+def test_an_array_claims_more_than_there_is(shape):
     """Before anything is allocated, from a file alone and within an archive."""
     array = npy(X).replace(b"(12, 3)", str(shape).encode())
     start = array.index(b"{")
@@ -103,7 +103,7 @@ def test_an_array_claims_more_than_there_is(shape: tuple[int, ...]) -> None:
         read_predictions(Path("x.npz"))
 
 
-def test_an_archive_claims_more_than_there_is() -> None:
+def test_an_archive_claims_more_than_there_is():
     packed = bytearray(zipped("X", y=Y)(npy(X)))
     place = packed.rindex(b"PK\x01\x02")  # the directory's entry of X, of which bytes 24 to 27 are the size
     packed[place + 24 : place + 28] = (2**31).to_bytes(4, "little")
@@ -112,7 +112,7 @@ def test_an_archive_claims_more_than_there_is() -> None:
         cu.load("npz:x.npz")
 
 
-def test_compressed_zeros_are_read() -> None:
+def test_compressed_zeros_are_read():
     """Deflate makes a thousandth of them: that is no lie."""
     np.savez_compressed("zeros.npz", X=np.zeros((100_000, 10)), y=np.arange(100_000) % 2)
     assert Path("zeros.npz").stat().st_size < 100_000
@@ -120,21 +120,21 @@ def test_compressed_zeros_are_read() -> None:
 
 
 @pytest.mark.parametrize("codec", ["zip", "bz2", "hex", "rot13", "nonsense"])
-def test_a_pickle_in_a_codec_that_inflates(codec: str) -> None:
+def test_a_pickle_in_a_codec_that_inflates(codec):
     text = b"c_codecs\nencode\n(V" + b"0" * 50 + b"\nV" + codec.encode() + b"\ntR."
     Path("cifar.tar.gz").write_bytes(tarred("test")(text))
     with refused("cifar.tar.gz, test", repr(codec), "latin1 and ascii"):
         cifar.decoding(cifar.CIFAR100, Path("cifar.tar.gz"), False, "test")
 
 
-def test_bytes_of_an_older_protocol_are_read() -> None:
+def test_bytes_of_an_older_protocol_are_read():
     batch = {b"data": np.zeros((1, 3072), np.uint8), b"fine_labels": [3]}
     for protocol in range(5):
         Path("cifar.tar.gz").write_bytes(tarred("test")(pickle.dumps(batch, protocol)))
         assert cifar.decoding(cifar.CIFAR100, Path("cifar.tar.gz"), False, "test").labels.tolist() == [3]
 
 
-def test_a_pickle_that_claims_to_remember_much() -> None:
+def test_a_pickle_that_claims_to_remember_much():
     """The unpickler in C would make room for four billion objects."""
     Path("cifar.tar.gz").write_bytes(tarred("test")(b"\x80\x02}r\xff\xff\xff\xff."))
     with refused("cifar.tar.gz, test", "not the original"):
@@ -142,7 +142,7 @@ def test_a_pickle_that_claims_to_remember_much() -> None:
 
 
 @pytest.mark.parametrize("names", [5, "cat", {"a": 1}, [1, 2], ["cat", None], [["cat"], ["dog"]]])
-def test_names_in_parquet_that_are_no_list_of_text(names: object) -> None:
+def test_names_in_parquet_that_are_no_list_of_text(names):
     metadata = json.loads(class_names())
     metadata["info"]["features"]["label"]["names"] = names
     Path("pets.parquet").write_bytes(parquet_of(json.dumps(metadata).encode(), **picture_rows()))
@@ -150,7 +150,7 @@ def test_names_in_parquet_that_are_no_list_of_text(names: object) -> None:
         cu.load("parquet:pets.parquet")
 
 
-def test_a_pipe_among_tables_is_left_out_and_not_opened() -> None:
+def test_a_pipe_among_tables_is_left_out_and_not_opened():
     Path("tables").mkdir()
     Path("good.parquet").rename("tables/good.parquet")
     os.mkfifo("tables/p.parquet")
@@ -159,7 +159,7 @@ def test_a_pipe_among_tables_is_left_out_and_not_opened() -> None:
     assert any("p.parquet" in note for note in unlabelled.notes)
 
 
-def test_a_folder_deeper_than_python_recurses() -> None:
+def test_a_folder_deeper_than_python_recurses():
     start, deep = os.open(".", os.O_RDONLY), "/".join("d" * 1100)
     try:
         for folder in ("photos/a", "tables"):
@@ -180,19 +180,19 @@ def test_a_folder_deeper_than_python_recurses() -> None:
         os.system("rm -rf photos tables")
 
 
-def test_a_list_of_counts_that_is_nested_deeply() -> None:
+def test_a_list_of_counts_that_is_nested_deeply():
     Path("counts.json").write_text("[" * 100_000)
     with refused("counts.json"):
         read_numbers("counts.json", "--counts")
 
 
-def test_a_name_that_is_not_text() -> None:
+def test_a_name_that_is_not_text():
     """Results are kept under it."""
     with refused("\\\\udce4", "rename"):
         cu.load("folder:\udce4")
 
 
-def test_a_picture_that_is_a_bomb() -> None:
+def test_a_picture_that_is_a_bomb():
     Image.new("1", (20_000, 20_000)).save(file := io.BytesIO(), "PNG")
     Path("photos/a/bomb.png").write_bytes(file.getvalue())
     with refused("bomb.png", "pixels"):

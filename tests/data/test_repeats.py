@@ -1,7 +1,5 @@
 """?repeats=drop: what repeats another training example, or is a test example, is left out of training."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas
 import pytest
@@ -11,7 +9,7 @@ from class_uncertainty import Dataset, load
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
@@ -23,7 +21,7 @@ def save(**splits: list[float]) -> None:
     np.savez("repeats.npz", **arrays)
 
 
-def test_repeats_are_dropped_and_counted() -> None:
+def test_repeats_are_dropped_and_counted():
     """The first of each stays, whatever its class. Nothing is left for folds to share."""
     save(train=[1, 2, 3, 1, 5, 6, 1, 6])
     dataset = load("npz:repeats.npz?repeats=drop")
@@ -36,7 +34,7 @@ def test_repeats_are_dropped_and_counted() -> None:
     assert load("npz:repeats.npz").duplicates == 3
 
 
-def test_test_examples_leave_the_training_split_and_stay_themselves() -> None:
+def test_test_examples_leave_the_training_split_and_stay_themselves():
     save(train=[1, 2, 3, 4, 5, 6, 5], test=[3, 8, 3, 9])
     dataset = load("npz:repeats.npz?repeats=drop")
     assert dataset.train.inputs[:, 0].tolist() == [1, 2, 4, 5, 6]
@@ -45,7 +43,7 @@ def test_test_examples_leave_the_training_split_and_stay_themselves() -> None:
     assert str(dataset.left_out[0]).endswith("2 of 7 training examples, 1 of them test examples: row 2, row 6.")
 
 
-def test_repeats_go_before_classes_are_counted_and_before_a_share_is_set_aside() -> None:
+def test_repeats_go_before_classes_are_counted_and_before_a_share_is_set_aside():
     np.savez("repeats.npz", x_train=np.arange(40)[:, None] // 4, y_train=np.arange(40) // 20)
     dataset = load("npz:repeats.npz?repeats=drop&test=0.4")
     assert (dataset.train.counts.tolist(), dataset.test.counts.tolist()) == ([3, 3], [2, 2])
@@ -53,7 +51,7 @@ def test_repeats_go_before_classes_are_counted_and_before_a_share_is_set_aside()
     assert load("npz:repeats.npz?repeats=drop&min=2").classes == ("0", "1")
 
 
-def test_without_repeats_nothing_is_left_out() -> None:
+def test_without_repeats_nothing_is_left_out():
     save(train=[1, 2, 3, 4])
     plain, same = load("npz:repeats.npz"), load("npz:repeats.npz?repeats=drop")
     assert (same.left_out, same.train.fingerprint) == ((), plain.train.fingerprint)
@@ -83,7 +81,7 @@ def tables(source: str, **options: str) -> Dataset:
 
 
 @pytest.mark.parametrize("source", ["csv", "parquet", "frame"])
-def test_rows_of_tables_are_alike_if_their_features_are(source: str) -> None:
+def test_rows_of_tables_are_alike_if_their_features_are(source):
     """Cells are compared as features: '1' is '1.0', blanks do not count, and missing values are alike."""
     dataset = tables(source, repeats="drop")
     assert dataset.train.labels.tolist() == [0, 1, 0, 0, 1]
@@ -97,7 +95,7 @@ def test_rows_of_tables_are_alike_if_their_features_are(source: str) -> None:
     assert tables(source).duplicates == 1
 
 
-def test_incomplete_rows_of_tables_go_before_repeats() -> None:
+def test_incomplete_rows_of_tables_go_before_repeats():
     dataset = tables("csv", repeats="drop", missing="drop")
     assert [(left.option, left.number, left.of) for left in dataset.left_out] == [
         ("?repeats=drop", 2, 6),
@@ -105,7 +103,7 @@ def test_incomplete_rows_of_tables_go_before_repeats() -> None:
     ]
 
 
-def test_repeated_rows_go_before_classes_are_counted_and_before_a_share_is_set_aside() -> None:
+def test_repeated_rows_go_before_classes_are_counted_and_before_a_share_is_set_aside():
     frame = pandas.DataFrame({"a": np.arange(40) // 4, "label": np.arange(40) // 20})
     dataset = load(frame, repeats="drop", test=0.4)
     assert (dataset.train.counts.tolist(), dataset.test.counts.tolist()) == ([3, 3], [2, 2])
@@ -113,13 +111,13 @@ def test_repeated_rows_go_before_classes_are_counted_and_before_a_share_is_set_a
     assert load(frame, repeats="drop", min=2).classes == ("x", "y")
 
 
-def test_a_training_split_that_is_the_test_split_is_refused() -> None:
+def test_a_training_split_that_is_the_test_split_is_refused():
     frame = pandas.DataFrame({"a": range(4), "label": list("xxyy")})
     with refused("repeats='drop' leaves no training example: all of them are test examples."):
         load(frame, repeats="drop", test=frame)
 
 
-def test_a_word_that_repeats_does_not_take_is_refused() -> None:
+def test_a_word_that_repeats_does_not_take_is_refused():
     save(train=[1, 2, 3, 4])
     with refused("unknown repeats 'dorp': did you mean 'drop'? There is only drop."):
         load("npz:repeats.npz?repeats=dorp")

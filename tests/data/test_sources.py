@@ -4,7 +4,6 @@ import io
 
 import numpy as np
 import pytest
-from commands import Run
 from data.cifar_files import FORMS, N, binary, pickled, write
 from PIL import Image
 from scipy.io import savemat
@@ -81,7 +80,7 @@ def test_copies_do_not_hide_a_class_of_one_example(folder):
 
 
 @pytest.mark.parametrize("strength", ["-0.1", "1.5", "nan", "inf", "half", "0,5"])
-def test_what_is_no_strength_is_refused_before_anything_is_read(strength, run: Run):
+def test_what_is_no_strength_is_refused_before_anything_is_read(strength, run):
     code, _, errors = run("measure", f"npz:nowhere.npz?duplicate={strength}")
     assert code == 2
     assert f"option 'duplicate' is '{strength}': it must be a number from 0 to 1." in errors

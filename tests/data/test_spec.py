@@ -34,7 +34,7 @@ READ: dict[str, tuple[str, Callable[[str], object]]] = {  # kind -> a name with 
         ("&&nonsense=1", ["without a value", "KEY=VALUE"]),
     ],
 )
-def test_every_kind_of_name_is_refused_alike(kind: str, more: str, facts: list[str]) -> None:
+def test_every_kind_of_name_is_refused_alike(kind, more, facts):
     text, read = READ[kind]
     key = text.partition("?")[2].partition("=")[0]
     read(text)
@@ -43,7 +43,7 @@ def test_every_kind_of_name_is_refused_alike(kind: str, more: str, facts: list[s
 
 
 @pytest.mark.parametrize("kind", READ)
-def test_wrong_options_and_values_are_refused_alike(kind: str) -> None:
+def test_wrong_options_and_values_are_refused_alike(kind):
     text, read = READ[kind]
     head, _, option = text.partition("?")
     key = option.partition("=")[0]
@@ -63,13 +63,13 @@ def test_wrong_options_and_values_are_refused_alike(kind: str) -> None:
         ("csv:a.csv?drop=a%26b%2525", "csv:a.csv?drop=a%26b%2525"),
     ],
 )
-def test_a_name_has_one_form(text: str, name: str) -> None:
+def test_a_name_has_one_form(text, name):
     assert str(parse_data(text)) == name
     assert str(parse_data(name)) == name
 
 
 @pytest.mark.parametrize("file", sorted(path.name for path in RESULTS.glob("*.jsonl")))
-def test_stored_names_are_in_that_form(file: str) -> None:
+def test_stored_names_are_in_that_form(file):
     lines = (RESULTS / file).read_text().splitlines()
     names = [line["name"] for line in map(json.loads, lines) if line["kind"] == "data"]
     assert names
@@ -87,7 +87,7 @@ def test_stored_names_are_in_that_form(file: str) -> None:
         ("csv:a.csv?label=a=b", "a.csv", {"label": "a=b"}),
     ],
 )
-def test_paths_and_values_have_question_marks_of_their_own(text: str, argument: str, options: dict[str, str]) -> None:
+def test_paths_and_values_have_question_marks_of_their_own(text, argument, options):
     spec = parse_data(text)
     assert (spec.argument, spec.options) == (argument, options)
 
@@ -100,7 +100,7 @@ def test_paths_and_values_have_question_marks_of_their_own(text: str, argument: 
         ("folder:stand by me", "folder:stand by me", ""),
     ],
 )
-def test_a_backbone_stands_behind_the_data(name: str, data: str, backbone: str) -> None:
+def test_a_backbone_stands_behind_the_data(name, data, backbone):
     named = parse_name(name)
     assert (named.name, str(named.spec), named.backbone) == (name, data, backbone)
 
@@ -109,11 +109,11 @@ def test_a_backbone_stands_behind_the_data(name: str, data: str, backbone: str) 
     ("name", "is_one"),
     [("efficientnet-lite0?size=96", True), ("timm:x", True), ("hf:x/y", True), ("a.py:f", True), ("mine", False)],
 )
-def test_names_of_backbones(name: str, is_one: bool) -> None:
+def test_names_of_backbones(name, is_one):
     assert names_backbone(name) is is_one
 
 
-def test_names_of_data_without_options_and_as_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_data_without_options_and_as_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "stand by me").mkdir()
     name = "folder:stand by me?size=32&test=0.2 by efficientnet-lite0?views=2"
@@ -128,7 +128,7 @@ def test_names_of_data_without_options_and_as_files(tmp_path: Path, monkeypatch:
     assert shape_of("digits-lt:20 by mine.py:make") is None
 
 
-def test_forms_say_which_names_take_an_argument() -> None:
+def test_forms_say_which_names_take_an_argument():
     forms = ("mean", "cost:FILE.csv", "ensemble", "ensemble:METHOD")
     for text in ("mean", "cost:a:b.csv", "ensemble", "ensemble:cb:beta=0.9"):
         assert ":".join(part for part in split_argument("goal", text, forms) if part) == text

@@ -1,7 +1,6 @@
 """estimate(): every row of ESTIMATORS keeps its contract, and what holds for all of them."""
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ SAVED = "probabilities"
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(tmp_path_factory):
     """What another program has saved: three members."""
     path = tmp_path_factory.mktemp("saved") / "p.npy"
     np.save(path, np.random.default_rng(0).dirichlet(np.ones(CLASSES), (3, len(digits().train))))
@@ -28,13 +27,13 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", cu.ESTIMATORS)
-def test_contract(name: str, file: Path) -> None:
+def test_contract(name, file):
     name = f"{name}:{file}" if name == SAVED else name
     for check in estimator_checks(name):
         verify(name, check)
 
 
-def test_every_exception_names_a_row_and_a_check_of_it() -> None:
+def test_every_exception_names_a_row_and_a_check_of_it():
     names = [name for name in cu.ESTIMATORS if name != SAVED]
     held = {(name, check.__name__) for name in names for check in estimator_checks(name)}
     assert set(EXCEPTIONS) <= held
@@ -53,12 +52,12 @@ def test_every_exception_names_a_row_and_a_check_of_it() -> None:
         ("mc-dropout", 10, 1),
     ],
 )
-def test_members_and_cost(name: str, members: int, cost: float) -> None:
+def test_members_and_cost(name, members, cost):
     assert len(found(name).probabilities) == members
     assert found(name).cost == cost
 
 
-def test_duq_is_one_network_that_costs_one_training_at_least() -> None:
+def test_duq_is_one_network_that_costs_one_training_at_least():
     assert len(found("duq").probabilities) == 1
     assert found("duq").cost >= 1
 
@@ -88,12 +87,12 @@ def test_duq_is_one_network_that_costs_one_training_at_least() -> None:
         ({"views": 1.5}, "views is 1.5"),
     ],
 )
-def test_refusals(options: dict, sentence: str) -> None:
+def test_refusals(options, sentence):
     with refused(sentence):
         cu.estimate(digits().train, **options)
 
 
-def test_estimates_that_train_together_are_those_that_train_alone() -> None:
+def test_estimates_that_train_together_are_those_that_train_alone():
     """In the order asked for, each with its own lanes, whatever stands beside it."""
     names = ("duq", "out-of-fold", "mc-dropout", "single", "snapshot", "online")
     requests = [EstimateRequest(name, 3) for name in names]
@@ -109,7 +108,7 @@ def test_estimates_that_train_together_are_those_that_train_alone() -> None:
         assert np.array_equal(each.uncertainty, alone.uncertainty)
 
 
-def test_a_score_is_a_reading_of_the_same_networks() -> None:
+def test_a_score_is_a_reading_of_the_same_networks():
     """By estimate(score=…) or by using() afterwards; the one that was there stays as it is."""
     here = found("ensemble")
     by_name = cu.estimate(digits(), members=3, recipe=RECIPE, score="true-class", device="cpu")
@@ -121,7 +120,7 @@ def test_a_score_is_a_reading_of_the_same_networks() -> None:
     np.testing.assert_array_equal(here.uncertainty, cu.predictive(here.probabilities))
 
 
-def test_without_a_test_split_members_are_not_judged() -> None:
+def test_without_a_test_split_members_are_not_judged():
     here = cu.estimate(digits().train, "single", recipe=RECIPE, device="cpu")
     assert here.class_errors is None
     assert np.array_equal(here.probabilities, found("single").probabilities)

@@ -1,7 +1,6 @@
 """Each estimator against lanes that are trained apart, against plain networks, or by hand."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ SEED = 4
 
 
 @pytest.fixture(scope="module")
-def train() -> cu.Data:
+def train():
     return cu.load("digits-lt:20").train
 
 
@@ -35,26 +34,26 @@ def fitted(train: cu.Data, *lanes: cu.Lane, recipe: cu.Recipe = RECIPE) -> cu.Fi
 
 
 @pytest.mark.parametrize("name", ["ensemble", "bootstrap"])
-def test_members_are_lanes_of_consecutive_seeds(name: str, train: cu.Data) -> None:
+def test_members_are_lanes_of_consecutive_seeds(name, train):
     found = estimated(train, name)
     lanes = [cu.Lane("naive", seed, bootstrap=name == "bootstrap") for seed in (SEED, SEED + 1)]
     assert np.array_equal(found.probabilities, fitted(train, *lanes).probabilities(train))
 
 
-def test_members_may_be_trained_by_another_method(train: cu.Data) -> None:
+def test_members_may_be_trained_by_another_method(train):
     found = estimated(train, "ensemble:power-rs:q=0.3")
     lanes = [cu.Lane("power-rs:q=0.3", seed) for seed in (SEED, SEED + 1)]
     assert np.array_equal(found.probabilities, fitted(train, *lanes).probabilities(train))
 
 
-def test_single_is_the_ensembles_first_and_bootstraps_are_not(train: cu.Data) -> None:
+def test_single_is_the_ensembles_first_and_bootstraps_are_not(train):
     ensemble, bootstrap, single = (estimated(train, name).probabilities for name in ("ensemble", "bootstrap", "single"))
     assert np.array_equal(single, ensemble[:1])
     assert np.abs(bootstrap - ensemble).max() > 0.01
 
 
 @pytest.mark.parametrize("folds", [2, 3])
-def test_out_of_fold_is_by_the_lane_that_left_the_example_out(folds: int, train: cu.Data) -> None:
+def test_out_of_fold_is_by_the_lane_that_left_the_example_out(folds, train):
     found = estimated(train, "out-of-fold", folds)
     of = stratified(train.labels, folds)
     for k in range(folds):
@@ -63,7 +62,7 @@ def test_out_of_fold_is_by_the_lane_that_left_the_example_out(folds: int, train:
         assert np.abs(found.probabilities[0, of != k] - apart[0, of != k]).max() > 0.01
 
 
-def test_out_of_fold_never_sees_what_it_judges(train: cu.Data) -> None:
+def test_out_of_fold_never_sees_what_it_judges(train):
     """An example turned black changes its own row, and those of the other folds, which train on it; not those of its
     own fold."""
     fixed = cu.Data(train.inputs, train.labels, train.classes, statistics=([100.0], [90.0]))
@@ -80,7 +79,7 @@ def test_out_of_fold_never_sees_what_it_judges(train: cu.Data) -> None:
     assert not np.array_equal(before[7], after[7])
 
 
-def test_out_of_fold_with_more_folds_than_a_class_has_examples(train: cu.Data) -> None:
+def test_out_of_fold_with_more_folds_than_a_class_has_examples(train):
     """Each of the 405 is judged once; some folds hold none of the last class."""
     p = estimated(train, "out-of-fold", 12, replace(RECIPE, epochs=1)).probabilities
     assert p.shape == (1, 405, 10)
@@ -93,7 +92,7 @@ def by_hand(module: torch.nn.Module, train: cu.Data) -> np.ndarray:
         return module.train()(torch.from_numpy(train.inputs)).softmax(dim=1).numpy()
 
 
-def test_online_is_what_the_network_said_before_each_step(train: cu.Data) -> None:
+def test_online_is_what_the_network_said_before_each_step(train):
     """All examples in one batch: the first epoch's are of the network as it begins, the second's of that after one
     step."""
     recipe = replace(RECIPE, batch=len(train), drops=())
@@ -109,7 +108,7 @@ def test_online_is_what_the_network_said_before_each_step(train: cu.Data) -> Non
     )
 
 
-def test_online_is_the_sums_over_how_often_an_example_was_seen(train: cu.Data) -> None:
+def test_online_is_the_sums_over_how_often_an_example_was_seen(train):
     found = estimated(train, "online", recipe=replace(RECIPE, epochs=3))
     (sums,) = fitted(train, cu.Lane("naive", SEED, gather="online"), recipe=replace(RECIPE, epochs=3)).gathered
     seen = sums["seen"].numpy()
@@ -121,7 +120,7 @@ def test_online_is_the_sums_over_how_often_an_example_was_seen(train: cu.Data) -
             assert found.extra_scores["aleatoric"][i] == pytest.approx(float(sums["entropy"][i]) / seen[i], abs=1e-6)
 
 
-def test_online_knows_nothing_of_what_was_never_drawn(train: cu.Data) -> None:
+def test_online_knows_nothing_of_what_was_never_drawn(train):
     """One epoch leaves out an incomplete batch of 21: the same for every class, and the most that entropy can be."""
     found = estimated(train, "online", recipe=replace(RECIPE, epochs=1))
     unseen = found.extra_scores["aleatoric"] > np.log(10) - 1e-6
@@ -130,7 +129,7 @@ def test_online_knows_nothing_of_what_was_never_drawn(train: cu.Data) -> None:
     assert (found.probabilities[0, ~unseen].max(axis=1) > 0.11).all()
 
 
-def test_epochs_that_agree_have_no_epistemic_part(rng: np.random.Generator) -> None:
+def test_epochs_that_agree_have_no_epistemic_part(rng):
     """Sums in float32 round the mean entropy above that of the mean."""
     p = rng.dirichlet(np.ones(5), 200).astype(np.float32)
     entropies = entropy(p.astype(np.float64), axis=1) * (1 + np.where(np.arange(200) % 2, 1e-6, -1e-6))
@@ -141,13 +140,13 @@ def test_epochs_that_agree_have_no_epistemic_part(rng: np.random.Generator) -> N
     np.testing.assert_allclose(scores["aleatoric"] + scores["epistemic"], entropy(p, axis=1), rtol=1e-5)
 
 
-def test_gathering_changes_nothing(train: cu.Data) -> None:
+def test_gathering_changes_nothing(train):
     """The lane of online is the lane of single, and so are its result and its network."""
     online, single = (fitted(train, cu.Lane("naive", SEED, gather=gather)) for gather in ("online", ""))
     assert np.array_equal(online.probabilities(train), single.probabilities(train))
 
 
-def test_snapshots_are_the_network_at_each_cycles_end(train: cu.Data, tmp_path: Path) -> None:
+def test_snapshots_are_the_network_at_each_cycles_end(train, tmp_path):
     """Two cycles of two epochs: the first as a checkpoint kept it, the second as it ended; the rate falls twice."""
     recipe, lane = replace(RECIPE, epochs=4), cu.Lane(replace(cu.METHODS["cyclic"], cycles=2), SEED)
     rates = []
@@ -171,12 +170,12 @@ def test_snapshots_are_the_network_at_each_cycles_end(train: cu.Data, tmp_path: 
 
 
 @pytest.mark.parametrize(("members", "epochs", "taken"), [(3, 4, 3), (4, 4, 4), (5, 4, 4), (1, 3, 1)])
-def test_as_many_snapshots_as_there_is_room_for(members: int, epochs: int, taken: int, train: cu.Data) -> None:
+def test_as_many_snapshots_as_there_is_room_for(members, epochs, taken, train):
     assert len(estimated(train, "snapshot", members, replace(RECIPE, epochs=epochs)).probabilities) == taken
 
 
 @pytest.mark.parametrize("name", ["online", "snapshot"])
-def test_what_is_gathered_outlives_a_stop(name: str, train: cu.Data, tmp_path: Path) -> None:
+def test_what_is_gathered_outlives_a_stop(name, train, tmp_path):
     """Stopped in the third of four epochs and taken up again, it is the same bits."""
     recipe = replace(RECIPE, epochs=4)
 
@@ -196,7 +195,7 @@ def test_what_is_gathered_outlives_a_stop(name: str, train: cu.Data, tmp_path: P
     assert np.array_equal(resumed.uncertainty, whole.uncertainty)
 
 
-def test_passes_leave_out_half_of_the_features(train: cu.Data) -> None:
+def test_passes_leave_out_half_of_the_features(train):
     """Differences of log p are linear in the features: their mean over passes is the plain network's, and their
     variance is known too.
 
@@ -218,7 +217,7 @@ def test_passes_leave_out_half_of_the_features(train: cu.Data) -> None:
     assert np.mean(gaps.std(axis=0) / spread) == pytest.approx(1, abs=0.05)
 
 
-def test_passes_differ_unless_nothing_is_left_out(train: cu.Data) -> None:
+def test_passes_differ_unless_nothing_is_left_out(train):
     halved, whole = (fitted(train, cu.Lane(cu.Method(dropout=share), SEED)) for share in (0.5, 0.0))
     p = halved.dropped_out(train, 3)
     assert all(np.abs(p[i] - p[i - 1]).max() > 0.01 for i in range(3))
@@ -231,7 +230,7 @@ def test_passes_differ_unless_nothing_is_left_out(train: cu.Data) -> None:
     np.testing.assert_allclose(same[:1], whole.probabilities(train), atol=1e-6)
 
 
-def test_duq_is_its_kernels(train: cu.Data) -> None:
+def test_duq_is_its_kernels(train):
     """1 - max K, and the entropy of K / sum K, of the lane's logits, which are log K."""
     found = estimated(train, "duq")
     kernels = np.exp(fitted(train, cu.Lane("duq", SEED)).logits(train)[0].astype(np.float64))
@@ -242,21 +241,19 @@ def test_duq_is_its_kernels(train: cu.Data) -> None:
 
 
 @pytest.mark.parametrize(("votes", "members"), [(None, 3), (1, 1), (4, 4)])
-def test_the_votes_of_a_row_say_how_many_members_it_has(
-    votes: int | None, members: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_votes_of_a_row_say_how_many_members_it_has(votes, members, monkeypatch):
     """Those of the package that say more are in the contract."""
     monkeypatch.setitem(cu.ESTIMATORS, "mine", replace(cu.ESTIMATORS["ensemble"], votes=votes))
     assert EstimateRequest("mine", 3).counted(RECIPE) == members
 
 
-def test_members_cost_what_their_method_costs(train: cu.Data) -> None:
+def test_members_cost_what_their_method_costs(train):
     lane, members = cu.Lane("crt"), 2
     assert estimated(train, "ensemble:crt").cost == pytest.approx(members * lane_cost(lane, RECIPE, train))
     assert lane_cost(lane, RECIPE, train) > 1
 
 
-def test_an_ensemble_by_its_own_score_is_the_reference() -> None:
+def test_an_ensemble_by_its_own_score_is_the_reference():
     requests, scored = compared_estimators(["online", "ensemble=predictive"], 2, [None])
     assert scored == [("online", "true-class"), ("ensemble", "predictive")]
     assert set(requests) == {("online", None), ("ensemble", None)}
@@ -272,6 +269,6 @@ def test_an_ensemble_by_its_own_score_is_the_reference() -> None:
         ("ensemble:power-rs:q=half", "q is 'half'"),
     ],
 )
-def test_a_mistyped_score_is_told_from_a_constant_of_a_method(name: str, words: str) -> None:
+def test_a_mistyped_score_is_told_from_a_constant_of_a_method(name, words):
     with refused(words):
         compared_estimators([name], 2, [None])

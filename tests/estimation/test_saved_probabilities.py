@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from refusals import refused
 
 import class_uncertainty as cu
@@ -14,12 +13,12 @@ N, C = 405, 10
 
 
 @pytest.fixture(scope="module")
-def train() -> cu.Data:
+def train():
     return cu.load("digits-lt:20").train
 
 
 @pytest.fixture
-def p(rng: np.random.Generator) -> NDArray[np.float64]:
+def p(rng):
     """Two members' (T, N, C)."""
     return rng.dirichlet(np.ones(C), (2, N))
 
@@ -28,7 +27,7 @@ def read(path: Path, train: cu.Data, **options) -> cu.Estimate:
     return cu.estimate(train, f"probabilities:{path}", **options)
 
 
-def test_one_member_or_several(p: NDArray, train: cu.Data, tmp_path: Path) -> None:
+def test_one_member_or_several(p, train, tmp_path):
     """.npy, or .npz with an array called probabilities or with one only."""
     np.save(tmp_path / "one.npy", p[0])
     np.save(tmp_path / "several.npy", p)
@@ -47,30 +46,30 @@ def test_one_member_or_several(p: NDArray, train: cu.Data, tmp_path: Path) -> No
         )
 
 
-def test_half_precision_is_brought_to_sum_1(p: NDArray, train: cu.Data, tmp_path: Path) -> None:
+def test_half_precision_is_brought_to_sum_1(p, train, tmp_path):
     np.save(tmp_path / "half.npy", p.astype(np.float16))
     np.testing.assert_allclose(read(tmp_path / "half.npy", train).probabilities.sum(axis=-1), 1, atol=1e-6)
 
 
-def test_any_score_reads_it(p: NDArray, train: cu.Data, tmp_path: Path) -> None:
+def test_any_score_reads_it(p, train, tmp_path):
     np.save(tmp_path / "p.npy", p)
     u = read(tmp_path / "p.npy", train, score="least-confidence").uncertainty
     np.testing.assert_allclose(u, 1 - p.mean(axis=0).max(axis=1), atol=1e-6)
 
 
-def test_it_is_read_anew(p: NDArray, train: cu.Data, tmp_path: Path) -> None:
+def test_it_is_read_anew(p, train, tmp_path):
     np.save(tmp_path / "p.npy", p)
     before = read(tmp_path / "p.npy", train)
     np.save(tmp_path / "p.npy", p[::-1] ** 2 / (p[::-1] ** 2).sum(axis=-1, keepdims=True))
     assert not np.array_equal(read(tmp_path / "p.npy", train).raw, before.raw)
 
 
-def test_a_name_with_a_colon_or_a_space(p: NDArray, train: cu.Data, tmp_path: Path) -> None:
+def test_a_name_with_a_colon_or_a_space(p, train, tmp_path):
     np.save(tmp_path / "a: b.npy", p)
     assert len(read(tmp_path / "a: b.npy", train).probabilities) == 2
 
 
-def test_no_file(train: cu.Data, tmp_path: Path) -> None:
+def test_no_file(train, tmp_path):
     for name in ("probabilities", "probabilities:"):
         with refused("estimator", repr(name), "probabilities:FILE"):
             cu.estimate(train, name)
@@ -79,7 +78,7 @@ def test_no_file(train: cu.Data, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", [(N,), (N - 1, C), (N, C + 1), (C, N), (2, N - 1, C), (N, 2, C), (1, 2, N, C), ()])
-def test_a_wrong_shape_says_what_is_needed(shape: tuple[int, ...], train: cu.Data, tmp_path: Path) -> None:
+def test_a_wrong_shape_says_what_is_needed(shape, train, tmp_path):
     np.save(tmp_path / "p.npy", np.full(shape, 0.1))
     with refused(tmp_path / "p.npy", f"the shape {shape}", "(405, 10)"):
         read(tmp_path / "p.npy", train)
@@ -99,13 +98,13 @@ def test_a_wrong_shape_says_what_is_needed(shape: tuple[int, ...], train: cu.Dat
         (lambda p: np.zeros((0, N, C)), "there must be a member"),
     ],
 )
-def test_what_is_no_distribution(change, sentence: str, p: NDArray, train: cu.Data, tmp_path: Path) -> None:
+def test_what_is_no_distribution(change, sentence, p, train, tmp_path):
     np.save(tmp_path / "p.npy", change(p))
     with refused(sentence):
         read(tmp_path / "p.npy", train)
 
 
-def test_what_is_no_file_of_numbers(p: NDArray, train: cu.Data, tmp_path: Path) -> None:
+def test_what_is_no_file_of_numbers(p, train, tmp_path):
     """Nothing is unpickled, and whatever a file holds it is one sentence."""
     np.save(tmp_path / "whole.npy", p)
     whole = (tmp_path / "whole.npy").read_bytes()
@@ -119,7 +118,7 @@ def test_what_is_no_file_of_numbers(p: NDArray, train: cu.Data, tmp_path: Path) 
             read(tmp_path / name, train)
 
 
-def test_several_arrays_need_the_name(p: NDArray, train: cu.Data, tmp_path: Path) -> None:
+def test_several_arrays_need_the_name(p, train, tmp_path):
     np.savez(tmp_path / "two.npz", first=p, second=p)
     with refused(tmp_path / "two.npz", "has arrays first, second: one must be called probabilities"):
         read(tmp_path / "two.npz", train)

@@ -36,12 +36,12 @@ SIDES = st.integers(-2, 20) | st.sampled_from((2**31, 2**40, 2**63, 10**30))
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_what_is_valid_is_read(name: str, tmp_path: Path) -> None:
+def test_what_is_valid_is_read(name, tmp_path):
     assert try_one(name, 0, tmp_path / "case")
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_what_is_changed_is_read_or_refused(name: str, tmp_path: Path) -> None:
+def test_what_is_changed_is_read_or_refused(name, tmp_path):
     """And some of it is refused, or nothing would have been tried."""
     assert not all([try_one(name, case, tmp_path / "case") for case in range(1, CASES + 1)])
 
@@ -56,14 +56,14 @@ def read(name: str, file: str, content: bytes) -> None:
 
 @FEW
 @given(field=st.sampled_from(FIELDS), value=JSON)
-def test_any_description_of_a_network(field: str, value: object) -> None:
+def test_any_description_of_a_network(field, value):
     document = json.loads(files_of("model")["m.json"]) | {field: value}
     read("model", "m.json", json.dumps(document).encode())
 
 
 @FEW
 @given(field=st.sampled_from(("name", "categories", "median", "fills")), value=JSON)
-def test_any_column_of_a_network(field: str, value: object) -> None:
+def test_any_column_of_a_network(field, value):
     document = json.loads(files_of("model")["m.json"])
     document["encoding"][1][field] = value
     read("model", "m.json", json.dumps(document).encode())
@@ -73,7 +73,7 @@ def test_any_column_of_a_network(field: str, value: object) -> None:
 @given(
     names=st.lists(CELLS, min_size=1, max_size=3), rows=st.lists(st.lists(CELLS, min_size=1, max_size=4), max_size=6)
 )
-def test_any_table(names: list[str], rows: list[list[str]]) -> None:
+def test_any_table(names, rows):
     text = "\n".join(",".join(line) for line in ([*names, "label"], *rows)).encode(errors="surrogatepass")
     read("csv", "t.csv", text)
     read("unlabelled csv", "t.csv", text)
@@ -81,7 +81,7 @@ def test_any_table(names: list[str], rows: list[list[str]]) -> None:
 
 @FEW
 @given(shape=st.lists(SIDES, max_size=4).map(tuple), dtype=DTYPES, order=st.booleans(), content=st.binary(max_size=200))
-def test_any_header_of_an_array(shape: tuple[int, ...], dtype: str, order: bool, content: bytes) -> None:
+def test_any_header_of_an_array(shape, dtype, order, content):
     """Sizes are compared with what is there before anything is allocated."""
     header = f"{{'descr': {dtype!r}, 'fortran_order': {order}, 'shape': {shape}, }}\n".encode()
     array = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + content
@@ -93,12 +93,12 @@ def test_any_header_of_an_array(shape: tuple[int, ...], dtype: str, order: bool,
 
 @FEW
 @given(names=JSON)
-def test_any_metadata_of_parquet(names: object) -> None:
+def test_any_metadata_of_parquet(names):
     content = json.dumps({"info": {"features": {"label": {"names": names}}}}).encode()
     read("parquet, names of classes", "t.parquet", TARGETS["parquet, names of classes"].pack(content))
 
 
-def test_a_reader_that_breaks_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_breaks_is_seen(monkeypatch):
     """The harness itself: another error, no sentence, a warning, and a file that takes too long."""
     monkeypatch.setattr("fuzz.harness.LIMIT", 0.05)
     with pytest.raises(KeyError), held():

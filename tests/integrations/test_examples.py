@@ -31,7 +31,7 @@ SAYS = {
 
 @slow
 @pytest.mark.parametrize("name", NEEDS)
-def test_it_runs(name: str, tmp_path: Path) -> None:
+def test_it_runs(name, tmp_path):
     for package in NEEDS[name]:
         optional(package)
     command, environment = [sys.executable, str(EXAMPLES / f"{name}.py")], os.environ | {"OMP_NUM_THREADS": "1"}

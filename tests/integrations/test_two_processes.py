@@ -1,7 +1,6 @@
 """Class counts over two processes are those of one: bare torch, Accelerate, Lightning, Transformers."""
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -122,7 +121,7 @@ PACKAGES = {"accelerate": ["accelerate"], "lightning": ["lightning"], "transform
 
 
 @pytest.mark.parametrize("framework", ["torch", *(pytest.param(name, marks=slow) for name in PACKAGES)])
-def test_two_processes_draw_what_one_draws(framework: str, tmp_path: Path) -> None:
+def test_two_processes_draw_what_one_draws(framework, tmp_path):
     for package in PACKAGES.get(framework, ()):
         optional(package)
     reported = run_in_two(SCRIPTS[framework], tmp_path)

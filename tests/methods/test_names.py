@@ -216,7 +216,7 @@ def test_refused(name):
 
 
 @pytest.mark.parametrize("name", ["power-rs:q=0.3@uncertainty", "cb:beta=0.9@cardinality"])
-def test_a_constant_that_a_measure_replaces_is_refused(name: str) -> None:
+def test_a_constant_that_a_measure_replaces_is_refused(name):
     row, _, measure = name.partition("@")
     with refused(f"@{measure}", row.partition(":")[2]):
         named(name)

@@ -26,7 +26,7 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_known_priors(name: str) -> None:
+def test_known_priors(name):
     np.testing.assert_allclose(trained_prior(named(name), STATS, EPOCHS), KNOWN[name])
 
 
@@ -35,7 +35,7 @@ LEARNT["logit-adjust, scaled"] = replace(LEARNT["logit-adjust:kappa=0.5"], scale
 
 
 @pytest.mark.parametrize("method", LEARNT.values(), ids=LEARNT)
-def test_a_network_that_can_learn_anything_has_that_posterior(method: cu.Method) -> None:
+def test_a_network_that_can_learn_anything_has_that_posterior(method):
     """Four values of x, a free logit for each class: the expected loss is minimised numerically."""
     last = cu.plan(method, STATS, EPOCHS - 1, EPOCHS)
     likelihood = np.array([[0.5, 0.3, 0.1, 0.1], [0.1, 0.4, 0.4, 0.1], [0.2, 0.1, 0.3, 0.4]])  # (C, x)

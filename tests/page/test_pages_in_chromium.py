@@ -69,7 +69,7 @@ def reported() -> Section:
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     now, gate = audited(1, 5.0), audit_page.Gate(("ece > 1", "error < 0"), ("ece > 1: ece is 7.",))
     audit_page.write(now, folder / "audit.html", now.against(audited(2, 3.0)), gate)
@@ -81,36 +81,36 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", ["audit", "report"])
-def test_axe_finds_nothing_serious(pages: dict[str, Path], name: str, dark: bool, size: str) -> None:
+def test_axe_finds_nothing_serious(pages, name, dark, size):
     assert run_in(pages[name], f"{axe()}\n{AXE}", size=SIZES[size], dark=dark, wait=True) == []
 
 
-def test_axe_would_find_something(pages: dict[str, Path]) -> None:
+def test_axe_would_find_something(pages):
     spoilt = "document.querySelector('.lead').style.color = '#eee';"
     assert "color-contrast" in str(run_in(pages["audit"], f"{axe()}\n{spoilt}{AXE}", wait=True))
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", ["audit", "report"])
-def test_the_dialog_is_accessible_too(pages: dict[str, Path], name: str, dark: bool) -> None:
+def test_the_dialog_is_accessible_too(pages, name, dark):
     opened = "document.querySelector('tbody .open').click();"
     assert run_in(pages[name], f"{axe()}\n{opened}{AXE}", size=SIZES["phone"], dark=dark, wait=True) == []
 
 
 @pytest.mark.parametrize("name", ["audit", "report", "many"])
-def test_a_phone_does_not_scroll_sideways(pages: dict[str, Path], name: str) -> None:
+def test_a_phone_does_not_scroll_sideways(pages, name):
     wide = run_in(pages[name], "answer(document.documentElement.scrollWidth)", size=SIZES["phone"])
     assert wide <= max(SIZES["phone"][0], 500)  # Chromium's narrowest window may be 500 pixels
 
 
 @pytest.mark.parametrize("name", ["audit", "report", "many"])
-def test_tables_fit_a_desk(pages: dict[str, Path], name: str) -> None:
+def test_tables_fit_a_desk(pages, name):
     wide = "[...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth)"
     assert run_in(pages[name], f"answer({wide}.map((box) => box.ariaLabel))", size=SIZES["desk"]) == []
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_charts_are_drawn_readable_and_whole_without_scrolling(pages: dict[str, Path], size: str) -> None:
+def test_charts_are_drawn_readable_and_whole_without_scrolling(pages, size):
     """All charts are drawn in the end; no text of theirs is scaled down or reaches beyond the drawing."""
     script = """const whenDrawn = () => {
         if (document.querySelector(".still")) return setTimeout(whenDrawn, 100);
@@ -133,7 +133,7 @@ def test_charts_are_drawn_readable_and_whole_without_scrolling(pages: dict[str, 
 
 @pytest.mark.parametrize("name", ["audit", "report"])
 @pytest.mark.parametrize("width", [390, 768, 1280])
-def test_no_tile_stands_alone(pages: dict[str, Path], name: str, width: int) -> None:
+def test_no_tile_stands_alone(pages, name, width):
     """The last row of tiles has two at least, or one that fills it."""
     script = """answer([...document.querySelectorAll(".shift")].map((tiles) => {
         const last = [...tiles.children].at(-1).getBoundingClientRect(), all = tiles.getBoundingClientRect();
@@ -143,13 +143,13 @@ def test_no_tile_stands_alone(pages: dict[str, Path], name: str, width: int) -> 
     assert all(run_in(pages[name], script, size=(width, 900)))
 
 
-def test_dark_is_dark(pages: dict[str, Path]) -> None:
+def test_dark_is_dark(pages):
     colour = "answer(getComputedStyle(document.body).backgroundColor)"
     assert run_in(pages["audit"], colour, dark=True) != run_in(pages["audit"], colour)
 
 
 @pytest.mark.parametrize("name", ["audit", "report"])
-def test_a_class_opens_its_examples(pages: dict[str, Path], name: str) -> None:
+def test_a_class_opens_its_examples(pages, name):
     pictures = "document.querySelectorAll('#shown img').length"
     script = f"document.querySelector('tbody .open').click(); answer([{OPENED}, {CARDS}, {pictures}])"
     is_open, cards, images = run_in(pages[name], script)
@@ -160,7 +160,7 @@ def test_a_class_opens_its_examples(pages: dict[str, Path], name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["audit", "report"])
-def test_the_keyboard_goes_into_the_dialog_and_back(pages: dict[str, Path], name: str) -> None:
+def test_the_keyboard_goes_into_the_dialog_and_back(pages, name):
     """Enter, Space and Escape are the browser's, as what opens is a button and what it opens is a modal dialog."""
     script = "const first = document.querySelector('tbody .open'); first.focus(); first.click();"
     script += (
@@ -170,7 +170,7 @@ def test_the_keyboard_goes_into_the_dialog_and_back(pages: dict[str, Path], name
     assert run_in(pages[name], script) == ["BUTTON", "Close", False, True]
 
 
-def test_each_section_of_a_report_opens_examples_of_its_data(pages: dict[str, Path]) -> None:
+def test_each_section_of_a_report_opens_examples_of_its_data(pages):
     script = "const found = [...document.querySelectorAll('section')].map((section) => {"
     script += "const button = section.querySelector('tbody .open'); button?.click();"
     script += f"const shown = [button !== null, {CARDS}.length > 0];"
@@ -183,7 +183,7 @@ def test_each_section_of_a_report_opens_examples_of_its_data(pages: dict[str, Pa
 
 
 @pytest.mark.parametrize("name", ["audit", "report"])
-def test_a_confusion_opens_examples_of_it_alone(pages: dict[str, Path], name: str) -> None:
+def test_a_confusion_opens_examples_of_it_alone(pages, name):
     script = "const first = document.querySelector('[data-open*=\\'-\\']'); first.click();"
     script += f"answer([first.closest('tr').cells[1].textContent, first.textContent, {CARDS}])"
     guess, label, cards = run_in(pages[name], script)
@@ -191,7 +191,7 @@ def test_a_confusion_opens_examples_of_it_alone(pages: dict[str, Path], name: st
     assert all(f"labelled {label}" in card and f"predicted {guess}" in card for card in cards)
 
 
-def test_search_finds_hidden_rows_and_all_can_be_shown(pages: dict[str, Path]) -> None:
+def test_search_finds_hidden_rows_and_all_can_be_shown(pages):
     table = "const box = document.querySelector('[aria-label=\\'Search All classes\\']');"
     table += "const body = box.closest('.tools').nextElementSibling.querySelector('tbody');"
     search = (
@@ -204,7 +204,7 @@ def test_search_finds_hidden_rows_and_all_can_be_shown(pages: dict[str, Path]) -
     assert run_in(pages["many"], f"{script}{all_rows} answer([first, some, one, body.rows.length])") == [50, 31, 1, 120]
 
 
-def test_tables_download_as_csv_and_json(pages: dict[str, Path]) -> None:
+def test_tables_download_as_csv_and_json(pages):
     catch = "const texts = []; URL.createObjectURL = (blob) => { texts.push(blob); return '#'; };"
     click = (
         "for (const kind of ['CSV', 'JSON']) document.querySelector(`[aria-label='All classes as ${kind}']`).click();"
@@ -219,7 +219,7 @@ def test_tables_download_as_csv_and_json(pages: dict[str, Path]) -> None:
     assert rows[0]["Training examples"] == int(lines[1].split(",")[1])
 
 
-def test_a_csv_holds_no_formula_and_a_dialog_says_what_it_leaves_out(tmp_path: Path) -> None:
+def test_a_csv_holds_no_formula_and_a_dialog_says_what_it_leaves_out(tmp_path):
     rng, labels = np.random.default_rng(0), np.repeat([0, 1], 200)
     p = rng.dirichlet([1, 1], 400)
     page = cu.write_page(cu.audit(labels, p, ["=1+1", "@sum"], counts=[90, 10]), tmp_path / "page.html")
@@ -233,7 +233,7 @@ def test_a_csv_holds_no_formula_and_a_dialog_says_what_it_leaves_out(tmp_path: P
     assert ": 24 of " in headings[0]
 
 
-def test_headings_sort(pages: dict[str, Path]) -> None:
+def test_headings_sort(pages):
     table = "const table = document.querySelector('[aria-label=\\'All classes\\'] table');"
     click = "table.tHead.rows[0].cells[1].querySelector('button').click();"
     counts = "[...table.tBodies[0].rows].map((row) => Number(row.cells[1].textContent.replace(',', '')))"

@@ -28,7 +28,7 @@ RUN = {name: experiment for name, experiment in EXPERIMENTS.items() if not exper
 
 
 @pytest.mark.parametrize("name", RUN)
-def test_names_of_data_are_in_their_one_form(name: str) -> None:
+def test_names_of_data_are_in_their_one_form(name):
     """A ledger finds data by the name that `load` gives them."""
     for one in RUN[name].wanted(("paper", "equal"), None, 0.1):
         for data in (one.data, *([judge_of(one.data)] if isinstance(one, Need) and len(one.rates) > 1 else [])):
@@ -36,7 +36,7 @@ def test_names_of_data_are_in_their_one_form(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RUN)
-def test_needs_are_listed_once_and_one_data_set_can_be_chosen(name: str) -> None:
+def test_needs_are_listed_once_and_one_data_set_can_be_chosen(name):
     wanted = RUN[name].wanted(("paper", "equal"), 3, 0.1)
     assert wanted
     assert len(set(wanted)) == len(wanted)
@@ -49,7 +49,7 @@ def test_needs_are_listed_once_and_one_data_set_can_be_chosen(name: str) -> None
     )
 
 
-def test_the_protocols_of_table_1() -> None:
+def test_the_protocols_of_table_1():
     paper, equal = (RUN["table1"].wanted((protocol,), None, 0.1, "cifar100-lt:50") for protocol in ("paper", "equal"))
     rates = {one.method: one.rates for one in paper if isinstance(one, Need)}
     assert rates["naive"] == rates["cb-focal:beta=0.99:gamma=1"] == rates["dro+autoaugment+cutout"] == (0.1,)
@@ -58,19 +58,19 @@ def test_the_protocols_of_table_1() -> None:
     assert [one for one in paper if isinstance(one, SixNaive)] == [SixNaive("cifar100-lt:50")]
 
 
-def test_only_cifar_10_has_the_ablation_of_pixels() -> None:
+def test_only_cifar_10_has_the_ablation_of_pixels():
     pixels = [one for one in RUN["table1"].wanted(("paper",), None, 0.1) if "jpeg" in one.data]
     assert {one.data for one in pixels} == {f"cifar10-lt:{ratio}?jpeg=95&normalise=imagenet" for ratio in (50, 100)}
     assert {one.rates for one in pixels} == {(0.1,)}
 
 
-def test_svci_20_tunes_every_row_under_both_protocols_with_five_seeds() -> None:
+def test_svci_20_tunes_every_row_under_both_protocols_with_five_seeds():
     paper, equal = (RUN["svci20"].wanted((protocol,), None, 0.1) for protocol in ("paper", "equal"))
     assert paper == equal
     assert {one.seeds for one in paper if isinstance(one, Need)} == {5}
 
 
-def test_the_analyses_measure_what_the_paper_varies() -> None:
+def test_the_analyses_measure_what_the_paper_varies():
     assert RUN["if1b"].wanted(("paper",), None, 0.1) == [
         Measuring(f"cifar10-lt:{ratio}") for ratio in (1, 2, 10, 20, 50)
     ]
@@ -82,7 +82,7 @@ def test_the_analyses_measure_what_the_paper_varies() -> None:
     assert {one.seeds for one in RUN["significance"].wanted(("paper",), None, 0.1)} == {5}
 
 
-def test_rows_can_be_chosen_by_their_methods() -> None:
+def test_rows_can_be_chosen_by_their_methods():
     chosen = RUN["table1"].restricted(["naive", "ubrw-focal", "cb-focal:beta=0.99:gamma=1"])
     methods = {"naive", "ubrw-focal:gamma={gamma}", "cb-focal:beta={beta}:gamma={gamma}"}
     assert {row.method for row in chosen.table.rows} == methods
@@ -97,7 +97,7 @@ def test_rows_can_be_chosen_by_their_methods() -> None:
         RUN["if1a"].restricted(["naive"])
 
 
-def test_other_estimators_are_shown_of_their_own_data() -> None:
+def test_other_estimators_are_shown_of_their_own_data():
     assert [one.estimator for one in RUN["if2"].requests_on("cifar10-lt:50")][:2] == [
         "ensemble",
         "ensemble:power-rs:q=0.7",
@@ -110,13 +110,13 @@ def test_other_estimators_are_shown_of_their_own_data() -> None:
 @pytest.mark.parametrize(
     ("row", "protocol", "rates"), [(0, "paper", (0.1,)), (2, "paper", RATES), (0, "equal", RATES), (2, "equal", RATES)]
 )
-def test_what_a_cell_needs(row: int, protocol: str, rates: tuple[float, ...]) -> None:
+def test_what_a_cell_needs(row, protocol, rates):
     cell = TABLE.cells()[row]
     assert need_of(cell, protocol, 0.1, 2) == Need(DATA, cell.method, rates, 2)
 
 
 @pytest.mark.parametrize(("estimator", "score"), [("duq", ""), ("ensemble", "epistemic")])
-def test_a_cell_needs_the_estimator_and_the_score_of_its_row(estimator: str, score: str) -> None:
+def test_a_cell_needs_the_estimator_and_the_score_of_its_row(estimator, score):
     row = replace(TABLE.rows[2], estimator=estimator, score=score)
     (cell,) = replace(TABLE, rows=(row,)).cells()
     assert need_of(cell, "paper", 0.1, 2) == Need(DATA, "ubrs", RATES, 2, REQUESTS[estimator], score)
@@ -131,16 +131,16 @@ def test_a_cell_needs_the_estimator_and_the_score_of_its_row(estimator: str, sco
         ("places-lt?size=256", "places-lt?judge=val&size=256"),  # the split of Places that is for this
     ],
 )
-def test_rates_are_chosen_on_images_set_aside(data: str, judge: str) -> None:
+def test_rates_are_chosen_on_images_set_aside(data, judge):
     assert judge_of(data) == judge
 
 
-def test_rates_are_as_far_apart_as_the_paper_s() -> None:
+def test_rates_are_as_far_apart_as_the_paper_s():
     assert rates_from(0.1) == (0.1, 0.2, 0.4, 0.7)
     assert rates_from(0.001) == pytest.approx((0.001, 0.002, 0.004, 0.007))
 
 
-def test_what_is_selected() -> None:
+def test_what_is_selected():
     everything = select("all")
     assert everything.experiments == RUN
     assert (everything.protocols, everything.recipe) == (("paper", "equal"), RECIPES["bag-of-tricks"])
@@ -166,10 +166,10 @@ def test_what_is_selected() -> None:
         ({"experiment": "all", "network": "hf:swin"}, ("hf:swin", "ResNet-32", "architectures and places")),
     ],
 )
-def test_what_there_is_not_is_refused(request_: dict, parts: tuple) -> None:
+def test_what_there_is_not_is_refused(request_, parts):
     with refused(*parts):
         select(**request_)
 
 
-def test_the_name_of_what_judges_is_that_of_its_data() -> None:
+def test_the_name_of_what_judges_is_that_of_its_data():
     assert cu.load("digits-lt:9?validation=10").name == judge_of("digits-lt:9")

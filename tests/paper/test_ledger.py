@@ -10,7 +10,6 @@ from refusals import refused
 import class_uncertainty as cu
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.paper.ledger import Ledger
-from class_uncertainty.runs import Store
 from class_uncertainty.runs.store import StoredDataset
 
 LANE = cu.Lane("ubrw", 1, 0.2)
@@ -18,7 +17,7 @@ OTHER = replace(DATA, fingerprint="0" * 32, name="other")
 
 
 @pytest.fixture
-def ledger() -> Ledger:
+def ledger():
     ledger = Ledger(RECIPE)
     ledger.add(OTHER, [])
     ledger.add(DATA, [make_result(LANE, STATS)], [make_measurement()])
@@ -26,7 +25,7 @@ def ledger() -> Ledger:
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda", "mps"])
-def test_a_lane_is_found_whatever_its_device(device: str) -> None:
+def test_a_lane_is_found_whatever_its_device(device):
     ledger, result = Ledger(RECIPE), make_result(LANE, STATS, device=device)
     ledger.add(DATA, [result])
     assert ledger.results(DATA.name, LANE, STATS).get(LANE.seed) == result
@@ -47,38 +46,38 @@ def test_a_lane_is_found_whatever_its_device(device: str) -> None:
         (LANE, STATS, "unknown"),
     ],
 )
-def test_another_lane_is_not_found(ledger: Ledger, lane: cu.Lane, stats: cu.Stats | None, data: str) -> None:
+def test_another_lane_is_not_found(ledger, lane, stats, data):
     assert ledger.results(DATA.name, LANE, STATS).get(LANE.seed)
     assert ledger.results(data, lane, stats).get(lane.seed) is None
 
 
-def test_what_another_recipe_trained_is_not_found() -> None:
+def test_what_another_recipe_trained_is_not_found():
     ledger = Ledger(replace(RECIPE, epochs=3))
     ledger.add(DATA, [make_result(LANE, STATS)], [make_measurement()])
     assert ledger.results(DATA.name, LANE, STATS) == {}
     assert ledger.measurement(DATA.name, EstimateRequest()) is None
 
 
-def test_a_method_that_has_changed_since_is_not_found(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_method_that_has_changed_since_is_not_found(ledger, monkeypatch):
     monkeypatch.setitem(cu.METHODS, "ubrw", replace(cu.METHODS["ubrw"], scale=2.0))
     assert ledger.results(DATA.name, cu.Lane("ubrw", 1, 0.2), STATS) == {}
 
 
-def test_uncertainties_that_a_method_does_not_use_do_not_matter() -> None:
+def test_uncertainties_that_a_method_does_not_use_do_not_matter():
     ledger, lane = Ledger(RECIPE), cu.Lane("cb")
     ledger.add(DATA, [make_result(lane)])
     for stats in (None, STATS):
         assert ledger.results(DATA.name, lane, stats) == {lane.seed: make_result(lane)}
 
 
-def test_results_of_all_seeds_and_the_first_of_two_devices(ledger: Ledger) -> None:
+def test_results_of_all_seeds_and_the_first_of_two_devices(ledger):
     here = make_result(LANE, STATS, device="cpu")
     ledger.add(DATA, [here, make_result(replace(LANE, seed=7), STATS, device="cpu")])
     results = ledger.results(DATA.name, LANE, STATS)
     assert {seed: result.device for seed, result in results.items()} == {1: "cuda", 7: "cpu"}
 
 
-def test_six_naive_networks_are_found_at_the_recipe_s_rate_adjusted_by_tau_1(ledger: Ledger) -> None:
+def test_six_naive_networks_are_found_at_the_recipe_s_rate_adjusted_by_tau_1(ledger):
     """They have no lane."""
     six = replace(make_result(cu.Lane("naive")), method="adjusted*6", plan={"networks": 6, "tau": 1.0})
     ledger.add(DATA, [replace(six, lr=0.7), replace(six, plan={"networks": 6, "tau": 1.3})])
@@ -88,7 +87,7 @@ def test_six_naive_networks_are_found_at_the_recipe_s_rate_adjusted_by_tau_1(led
     assert [ledger.six_naive(name) for name in (OTHER.name, "unknown")] == [None, None]
 
 
-def test_what_was_trained_is_found_by_the_lane_that_was_trained() -> None:
+def test_what_was_trained_is_found_by_the_lane_that_was_trained():
     """For real, with the uncertainties that a measurement has."""
     random = np.random.default_rng(0)
     data = cu.Data(random.normal(size=(24, 2)).astype(np.float32), np.arange(24) % 3)
@@ -113,20 +112,20 @@ def test_what_was_trained_is_found_by_the_lane_that_was_trained() -> None:
         (EstimateRequest(), "unknown"),
     ],
 )
-def test_a_measurement_is_found_by_its_request(ledger: Ledger, request_: EstimateRequest, data: str) -> None:
+def test_a_measurement_is_found_by_its_request(ledger, request_, data):
     for right in (EstimateRequest(), EstimateRequest(lr=RECIPE.lr)):
         assert ledger.measurement(DATA.name, right) == make_measurement()
     assert ledger.measurement(data, request_) is None
 
 
-def test_measurements_of_two_seeds_are_told_apart(ledger: Ledger) -> None:
+def test_measurements_of_two_seeds_are_told_apart(ledger):
     other = make_measurement(seed=5, device="cpu")
     ledger.add(DATA, [], [other])
     assert ledger.measurement(DATA.name, EstimateRequest(seed=5)) == other
     assert ledger.measurement(DATA.name, EstimateRequest()) == make_measurement()
 
 
-def test_a_store_is_read_by_the_names_of_data(store: Store) -> None:
+def test_a_store_is_read_by_the_names_of_data(store):
     for data in (DATA, OTHER):
         add_data(store, data)
         store.add(data.name, data.fingerprint, make_result(LANE, STATS))
@@ -138,7 +137,7 @@ def test_a_store_is_read_by_the_names_of_data(store: Store) -> None:
     assert ledger.results(OTHER.name, LANE, STATS).get(LANE.seed) is None
 
 
-def test_two_data_sets_of_one_name_are_refused(store: Store) -> None:
+def test_two_data_sets_of_one_name_are_refused(store):
     add_data(store)
     add_data(store, OTHER, name=DATA.name)
     with refused(DATA.name, DATA.fingerprint, OTHER.fingerprint, store.path):
@@ -146,7 +145,7 @@ def test_two_data_sets_of_one_name_are_refused(store: Store) -> None:
     assert Ledger.read(store, RECIPE, ["unknown"]).data == {}
 
 
-def test_results_of_another_engine_are_refused(store: Store) -> None:
+def test_results_of_another_engine_are_refused(store):
     store.add("a", DATA.fingerprint, make_result(LANE))
     assert Ledger.read(store, RECIPE, []).data == {}
     store.connection.execute("UPDATE results SET engine = 1")
@@ -154,7 +153,7 @@ def test_results_of_another_engine_are_refused(store: Store) -> None:
         Ledger.read(store, RECIPE, [])
 
 
-def test_of_several_revisions_the_newest_is_found_and_an_older_one_where_it_is_alone(store: Store) -> None:
+def test_of_several_revisions_the_newest_is_found_and_an_older_one_where_it_is_alone(store):
     lane, other = cu.Lane("dro", 1), cu.Lane("dro", 2)
     newest = make_result(lane)
     plan = {name: value for name, value in newest.plan.items() if name != "revision"}

@@ -29,19 +29,19 @@ def made(cell=NAIVE, errors: tuple[float, ...] = (), diverged: int = 0) -> Outco
         ((), None, None, "not run"),
     ],
 )
-def test_a_cell_beside_its_printed_value(errors, difference, gap, verdict) -> None:
+def test_a_cell_beside_its_printed_value(errors, difference, gap, verdict):
     """Printed: 20.0 ± 1.0."""
     one = made(errors=errors)
     assert (one.difference, one.verdict) == (None if difference is None else pytest.approx(difference), verdict)
     assert one.gap == (None if gap is None else pytest.approx(gap))
 
 
-def test_a_row_without_a_printed_value_has_no_verdict() -> None:
+def test_a_row_without_a_printed_value_has_no_verdict():
     assert (made(NEW, (5.0, 6.0)).verdict, made(NEW, (5.0, 6.0)).gap) == ("", None)
     assert made(NAIVE, diverged=2).verdict == "diverged"
 
 
-def test_a_run_that_collapsed_is_the_verdict() -> None:
+def test_a_run_that_collapsed_is_the_verdict():
     """The deviation would put the cell within two of them, and call the gain even."""
     one, baseline = replace(made(UBRS, (15.0, 90.0)), collapsed=1), made(CB, (14.0, 15.0))
     assert one.verdict == "collapsed"
@@ -49,7 +49,7 @@ def test_a_run_that_collapsed_is_the_verdict() -> None:
     assert Gain(one, baseline).verdict == Gain(baseline, one).verdict == "collapsed"
 
 
-def test_a_row_says_how_many_of_its_runs_were_imported() -> None:
+def test_a_row_says_how_many_of_its_runs_were_imported():
     rows = [replace(result("naive", 20.0, seed), imported=seed == 0) for seed in (0, 1)]
     rows += [replace(result("cb-rs", 18.0, seed), imported=True) for seed in (0, 1)]
     shown = {one.cell.method: one for one in outcomes(TABLE, ("paper",), ledger(rows))}
@@ -58,7 +58,7 @@ def test_a_row_says_how_many_of_its_runs_were_imported() -> None:
     assert shown["ubrs"].marks == ()
 
 
-def test_a_protocol_is_told_apart_once_a_baseline_has_been_run_under_it() -> None:
+def test_a_protocol_is_told_apart_once_a_baseline_has_been_run_under_it():
     """Until then its rows are those of the other, which must not count twice."""
     rows = [result("naive", 20.0, seed) for seed in (0, 1)] + [result("ubrs", 15.0, seed, 0.2) for seed in (0, 1)]
     judged = choosing("ubrs", 20, 14, 17, 18)
@@ -74,7 +74,7 @@ def test_a_protocol_is_told_apart_once_a_baseline_has_been_run_under_it() -> Non
     assert {one.protocol for one in without_repeats(same)} == {"paper"}
 
 
-def test_protocols_differ_in_whose_rate_is_chosen() -> None:
+def test_protocols_differ_in_whose_rate_is_chosen():
     """The baseline is better at 0.4, which only the equal protocol lets it have."""
     rows = [result("cb-rs", error, seed, lr) for lr, error in ((0.1, 18.0), (0.4, 16.0)) for seed in (0, 1)]
     rows += [result("ubrs", 15.0 + seed, seed, 0.2) for seed in (0, 1)]
@@ -95,7 +95,7 @@ def test_protocols_differ_in_whose_rate_is_chosen() -> None:
     assert {p: gain.verdict for p, gain in gained.items()} == {"paper": "better", "equal": "even"}
 
 
-def test_a_row_that_loses_loses() -> None:
+def test_a_row_that_loses_loses():
     rows = [result("cb-rs", 14.0, seed) for seed in (0, 1)] + [
         result("ubrs", 15.0 + seed, seed, 0.2) for seed in (0, 1)
     ]
@@ -104,7 +104,7 @@ def test_a_row_that_loses_loses() -> None:
     assert (gain.gain, gain.verdict) == (-1.5, "worse")
 
 
-def test_one_run_gains_without_a_verdict() -> None:
+def test_one_run_gains_without_a_verdict():
     made_ledger = ledger([result("cb-rs", 14.0), result("ubrs", 15.0, lr=0.2)], choosing("ubrs", 20, 14, 17, 18))
     (gain,) = gains(outcomes(TABLE, ("paper",), made_ledger))
     assert (gain.gain, gain.standard_error, gain.verdict) == (-1.0, None, "one run")
@@ -112,27 +112,27 @@ def test_one_run_gains_without_a_verdict() -> None:
     assert (twice.standard_error, twice.verdict) == (None, "one run")
 
 
-def test_runs_that_diverged_are_counted_apart() -> None:
+def test_runs_that_diverged_are_counted_apart():
     rows = [result("naive", error, seed) for seed, error in enumerate((20.0, None, None))]
     one, *_ = outcomes(TABLE, ("paper",), ledger(rows))
     assert (one.errors, one.diverged) == ((20.0,), 2)
 
 
-def test_the_cost_of_a_row_counts_its_stages_what_chose_its_rate_and_what_measured() -> None:
+def test_the_cost_of_a_row_counts_its_stages_what_chose_its_rate_and_what_measured():
     rows = [replace(result("ubrs", 15.0, lr=0.1), cost=1.5)]
     made = ledger(rows, choosing("ubrs", 13, 14, 17, 18))
     costs = {one.cell.method: one.cost for one in outcomes(TABLE, ("paper",), made)}
     assert costs["ubrs"] == 5 * 1.5 + 5 + 5
 
 
-def test_only_one_data_set() -> None:
+def test_only_one_data_set():
     table = replace(TABLE, columns=(DATA, "digits-lt:20"), rows=(replace(TABLE.rows[0], printed="20.0 19.0"),))
     nothing = Ledger(RECIPE)
     assert [one.cell.data for one in outcomes(table, ("paper",), nothing)] == [DATA, "digits-lt:20"]
     assert [one.cell.data for one in outcomes(table, ("paper",), nothing, "digits-lt:20")] == ["digits-lt:20"]
 
 
-def test_the_significance_table_corrects_for_the_tests_that_were_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_significance_table_corrects_for_the_tests_that_were_made(monkeypatch):
     confidences = []
 
     def made_outcome(cell: Cell, protocol: str, ledger: Ledger) -> Outcome:
@@ -168,12 +168,12 @@ def baseline(
         ("balanced-softmax", "cifar100-lt:100", (58.0,), 58.0 - 57.01),  # not in the paper
     ],
 )
-def test_the_nearest_published_value(method: str, data: str, errors: tuple[float, ...], nearest: float) -> None:
+def test_the_nearest_published_value(method, data, errors, nearest):
     (one,) = published([baseline(method, data, errors)])
     assert one.nearest == pytest.approx(nearest)
 
 
-def test_only_baselines_of_table_1_that_have_been_run_at_their_rate_are_published() -> None:
+def test_only_baselines_of_table_1_that_have_been_run_at_their_rate_are_published():
     others = [
         baseline("naive", "cifar10-lt:100", ()),
         baseline("naive", "cifar10-lt:100", (29.0,), protocol="equal"),

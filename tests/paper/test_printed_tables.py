@@ -12,7 +12,6 @@ from class_uncertainty.paper.printed_tables import (
     SIGNIFICANCE,
     TABLE_1,
     TABLES,
-    Cell,
     PaperTable,
     Printed,
     Row,
@@ -26,7 +25,7 @@ IS_OURS = {method: cell.is_ours for _, cell in CELLS for method in (cell.row.met
 
 
 @pytest.mark.parametrize(("table", "cell"), CELLS, ids=[f"{cell.method} on {cell.data}" for _, cell in CELLS])
-def test_every_cell_has_a_method_and_a_printed_value(table: PaperTable, cell: Cell) -> None:
+def test_every_cell_has_a_method_and_a_printed_value(table, cell):
     assert cell.is_ours == bool(re.search("UB|γ = [^0]|γ = 0.", cell.row.label))
     assert (cell.printed is None) == (cell.row.printed == "")
     if cell.row.baseline:
@@ -35,24 +34,24 @@ def test_every_cell_has_a_method_and_a_printed_value(table: PaperTable, cell: Ce
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
-def test_rows_differ(table: PaperTable) -> None:
+def test_rows_differ(table):
     rows = [(row.method, row.estimator, row.score) for row in table.rows]
     assert len(set(rows)) == len(rows)
     assert len({(row.label, row.note) for row in table.rows}) == len(rows)
 
 
-def test_every_table_says_what_six_naive_networks_give() -> None:
+def test_every_table_says_what_six_naive_networks_give():
     assert all(table.compares_cost for table in TABLES.values())
 
 
 @pytest.mark.parametrize(("ours", "baseline", "printed"), SIGNIFICANCE)
-def test_every_tested_row_is_one_of_table_1(ours: str, baseline: str, printed: str) -> None:
+def test_every_tested_row_is_one_of_table_1(ours, baseline, printed):
     assert (IS_OURS[ours], IS_OURS[baseline]) == (True, False)
     assert {ours, baseline} <= {row.method for row in TABLE_1.rows}
     assert all(0 <= float(value) <= 1 for value in TABLE_1.by_column(printed).values())
 
 
-def test_uncertainty_has_16_of_the_20_best_results_as_the_paper_says() -> None:
+def test_uncertainty_has_16_of_the_20_best_results_as_the_paper_says():
     """Its caption: among 20 settings, 4 data sets and 5 groups of methods, 16 are best with class uncertainty."""
     groups = (
         {"cb-rs", "pb-rs", "ubrs", "pb-ubrs"},
@@ -71,7 +70,7 @@ def test_uncertainty_has_16_of_the_20_best_results_as_the_paper_says() -> None:
 
 @pytest.mark.skipif(not PAPER.is_file(), reason="the paper's source is not here")
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
-def test_every_row_stands_in_the_paper_s_source(table: PaperTable) -> None:
+def test_every_row_stands_in_the_paper_s_source(table):
     """All values of a row stand in this order on one line; the epistemic table has both kinds of one row on a line."""
     text = re.sub(" ?± ?", "±", PAPER.read_text())
     lines = [re.findall(r"\d+\.\d\d(?:±\d+\.\d+)?", line) for line in text.splitlines()]
@@ -90,7 +89,7 @@ def test_every_row_stands_in_the_paper_s_source(table: PaperTable) -> None:
         ("cifar100-lt:100", "cb-focal:beta=0.9:gamma=1", "cb:beta=0.9"),
     ],
 )
-def test_constants_follow_bag_of_tricks(data: str, name: str, cross_entropy: str) -> None:
+def test_constants_follow_bag_of_tricks(data, name, cross_entropy):
     assert on_data("cb-focal:beta={beta}:gamma={gamma}", data) == name
     assert on_data("cb:beta={cross}", data) == cross_entropy
     assert on_data("naive", data) == "naive"
@@ -106,7 +105,7 @@ def test_constants_follow_bag_of_tricks(data: str, name: str, cross_entropy: str
         ("ubrw", False, "equal", True),
     ],
 )
-def test_whose_rate_is_chosen(method: str, tunes_all: bool, protocol: str, tuned: bool) -> None:
+def test_whose_rate_is_chosen(method, tunes_all, protocol, tuned):
     row = Row("row", method, "1.0±0.35 2.0")
     first, second = PaperTable(("svci20:250", "svci20:50"), (row,), tunes_all=tunes_all).cells()
     assert (first.data, first.printed) == ("svci20:250", Printed(1.0, 0.35))
@@ -114,14 +113,14 @@ def test_whose_rate_is_chosen(method: str, tunes_all: bool, protocol: str, tuned
     assert second.is_tuned(protocol) == tuned
 
 
-def test_bag_of_tricks_has_every_baseline_but_that_of_other_code() -> None:
+def test_bag_of_tricks_has_every_baseline_but_that_of_other_code():
     baselines = {row.method for row in TABLE_1.rows if not IS_OURS[row.method]}
     assert baselines - {"dro", "dro+autoaugment+cutout"} == BAG_OF_TRICKS.keys()
     assert all(TABLE_1.by_column(errors) for both in BAG_OF_TRICKS.values() for errors in both)
 
 
 @pytest.mark.skipif(not RECIPES.is_file(), reason="the notes on public code are not here")
-def test_bag_of_tricks_values_are_those_that_were_noted() -> None:
+def test_bag_of_tricks_values_are_those_that_were_noted():
     """The notes have the paper's values, the older ones and the present ones of twelve baselines, one on a line."""
     lines = [re.findall(r"\d\d\.\d\d", line) for line in RECIPES.read_text().splitlines() if line.startswith("| ")]
     noted = {(" ".join(line[4:8]), " ".join(line[8:])) for line in lines if len(line) == 12}

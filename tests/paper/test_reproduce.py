@@ -11,17 +11,16 @@ from class_uncertainty.paper import reproduce as module
 from class_uncertainty.paper.experiments import EXPERIMENTS, select
 from class_uncertainty.paper.reproduce import plan_reproduction, reproduce
 from class_uncertainty.paper.reproduction import stored_reproductions
-from class_uncertainty.runs import Store
 
 
 @pytest.fixture(autouse=True)
-def toys(monkeypatch: pytest.MonkeyPatch) -> None:
+def toys(monkeypatch):
     use_toys(monkeypatch)
     for name in EXPERIMENTS.keys() - {"table1", "if1a"}:
         monkeypatch.delitem(EXPERIMENTS, name)
 
 
-def test_experiments_run_and_are_not_run_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_experiments_run_and_are_not_run_again(store, monkeypatch):
     """What is stored is shown, and planned, without a device."""
     everything = select("all", "paper", seeds=1)
     table, measured = reproduce(everything, store)
@@ -40,12 +39,12 @@ def test_experiments_run_and_are_not_run_again(store: Store, monkeypatch: pytest
     assert [row.lanes for row in plan_reproduction(everything, store, retrain_older=True)] == [1]
 
 
-def test_one_row_alone(store: Store) -> None:
+def test_one_row_alone(store):
     (table,) = reproduce(select("table1", "paper", seeds=1, methods=["cb-rs"]), store)
     assert [(one.cell.method, len(one.errors)) for one in table.outcomes] == [("cb-rs", 1)]
 
 
-def test_a_spent_budget_is_told_and_keeps_the_rest(store: Store) -> None:
+def test_a_spent_budget_is_told_and_keeps_the_rest(store):
     """All experiments are shown, as far as they are stored."""
     everything = select("all", "paper")
     table, measured = reproduce(everything, store, budget=1e-6)
@@ -57,7 +56,7 @@ def test_a_spent_budget_is_told_and_keeps_the_rest(store: Store) -> None:
     assert all(row.minutes > 0 for row in remaining)
 
 
-def test_what_is_complete_is_not_unfinished(store: Store) -> None:
+def test_what_is_complete_is_not_unfinished(store):
     reproduce(select("if1a"), store)
     table, measured = reproduce(select("all", "paper"), store, budget=1e-6)
     assert table.unfinished

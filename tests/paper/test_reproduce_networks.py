@@ -1,7 +1,6 @@
 """`cu reproduce architectures` and `places`: a tiny Swin, and a synthetic tree in the layout of Places-LT."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,20 +13,19 @@ from class_uncertainty.paper.experiments import EXPERIMENTS, rates_from, select
 from class_uncertainty.paper.printed_tables import ARCHITECTURES, PLACES_LT
 from class_uncertainty.paper.reproduce import plan_reproduction, reproduce
 from class_uncertainty.paper.reproduction import stored_reproductions
-from class_uncertainty.runs import Store
 from class_uncertainty.training.recipe import RECIPES
 
 ROWS = ["naive", "pb-ubrs"]
 
 
 @pytest.fixture(autouse=True)
-def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_epochs(monkeypatch):
     for name in ("fine-tune", "oltr"):
         monkeypatch.setitem(RECIPES, name, replace(RECIPES[name], epochs=1, batch=16))
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Path:
+def places(tmp_path):
     """Two classes, four and eight images each, of odd sizes."""
     rng = np.random.default_rng(0)
     for split, number in (("train", 8), ("val", 3), ("test", 3)):
@@ -42,9 +40,7 @@ def places(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_architectures_run_by_any_pretrained_network(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_architectures_run_by_any_pretrained_network(store, tmp_path, monkeypatch):
     table = replace(ARCHITECTURES, columns=("digits-lt:9",), compares_cost=False)
     table = replace(table, rows=tuple(replace(row, printed="1.0") for row in table.rows if row.method in ROWS))
     monkeypatch.setitem(EXPERIMENTS, "architectures", replace(EXPERIMENTS["architectures"], table=table))
@@ -72,9 +68,7 @@ def test_architectures_run_by_any_pretrained_network(
         stored_reproductions(selection, store)
 
 
-def test_places_runs_on_a_tree_in_its_layout(
-    store: Store, tmp_path: Path, places: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_places_runs_on_a_tree_in_its_layout(store, tmp_path, places, monkeypatch):
     (column,) = PLACES_LT.columns
     table = replace(PLACES_LT, columns=(column.replace("256", "32"),), compares_cost=False)
     monkeypatch.setitem(EXPERIMENTS, "places", replace(EXPERIMENTS["places"], table=table))

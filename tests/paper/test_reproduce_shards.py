@@ -18,7 +18,7 @@ from class_uncertainty.runs.store import Store
 
 
 @pytest.fixture(autouse=True)
-def toys(monkeypatch: pytest.MonkeyPatch) -> None:
+def toys(monkeypatch):
     use_toys(monkeypatch)
 
 
@@ -42,7 +42,7 @@ def run(path: Path, **options: Any) -> Reproduction:
     return shown
 
 
-def test_shards_joined_are_the_whole(tmp_path: Path, notices: list[str]) -> None:
+def test_shards_joined_are_the_whole(tmp_path, notices):
     whole, joined = tmp_path / "whole.sqlite", tmp_path / "joined.sqlite"
     run(whole)
     parts = {f"{number}/2": tmp_path / f"part-{number}.sqlite" for number in (1, 2)}
@@ -58,6 +58,6 @@ def test_shards_joined_are_the_whole(tmp_path: Path, notices: list[str]) -> None
     assert results(joined) == results(whole)
 
 
-def test_what_is_no_shard_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_shard_is_refused(tmp_path):
     with pytest.raises(InputError, match="write i/n with i from 1 to n"):
         run(tmp_path / "runs.sqlite", shard="3/2")

@@ -19,7 +19,7 @@ EXPERIMENT = Experiment("A table and a measurement", TABLE, measured=(Measuring(
 
 
 @pytest.fixture
-def known() -> Ledger:
+def known():
     rows = [
         result(method, error + seed, seed) for method, error in (("naive", 20.0), ("cb-rs", 18.0)) for seed in (0, 1)
     ]
@@ -28,7 +28,7 @@ def known() -> Ledger:
     return ledger(rows, choosing("ubrs", 20, 14, 17, 18))
 
 
-def test_measures_of_a_data_set() -> None:
+def test_measures_of_a_data_set():
     one = MeasuredData(stored(), measurement())
     inverse = 1 / np.array(stored().counts)
     assert one.cardinality == pytest.approx(inverse / inverse.sum())
@@ -41,14 +41,14 @@ def test_measures_of_a_data_set() -> None:
     assert replace(one, measurement=replace(one.measurement, class_errors=None)).correlation(one.cardinality) is None
 
 
-def test_cardinality_is_of_what_the_members_saw() -> None:
+def test_cardinality_is_of_what_the_members_saw():
     """Drawn by N ** q, as many as the copies that `duplicate` makes with the strength 1 - q."""
     drawn = MeasuredData(stored(), measurement(estimator="ensemble:power-rs:q=0.3"))
     inverse = np.array(stored().counts) ** -0.3
     assert drawn.cardinality == pytest.approx(inverse / inverse.sum())
 
 
-def test_how_far_measures_move() -> None:
+def test_how_far_measures_move():
     """Half the sum of the absolute changes: 0 for none, 1 where all of it has moved."""
     one, turned = MeasuredData(stored(), measurement()), {"predictive": (0.3, 0.2, 0.1)}
     other = MeasuredData(replace(stored(), counts=(10, 30, 90)), replace(measurement(), raw=turned))
@@ -58,7 +58,7 @@ def test_how_far_measures_move() -> None:
     assert shift(one.cardinality, other.cardinality) == pytest.approx(0.5 * np.abs(shares - shares[::-1]).sum())
 
 
-def test_all_that_is_known_of_an_experiment(known: Ledger) -> None:
+def test_all_that_is_known_of_an_experiment(known):
     made = summarise("toy", EXPERIMENT, ("paper",), known)
     assert [(one.cell.row.label, one.mean) for one in made.outcomes] == [
         ("Naive", 20.5),
@@ -72,14 +72,14 @@ def test_all_that_is_known_of_an_experiment(known: Ledger) -> None:
     assert (made.tests, made.ablations, made.unfinished) == ((), (), "")
 
 
-def test_nothing_is_known_of_other_data(known: Ledger) -> None:
+def test_nothing_is_known_of_other_data(known):
     made = summarise("toy", EXPERIMENT, ("paper", "equal"), Ledger(RECIPE))
     assert {one.verdict for one in made.outcomes} == {"not run"}
     assert (made.measured, made.naive, made.six_naive) == ((), {}, {})
     assert summarise("toy", EXPERIMENT, ("paper",), known, only="digits-lt:20").outcomes == ()
 
 
-def test_class_uncertainties_are_shown_by_each_estimator(known: Ledger) -> None:
+def test_class_uncertainties_are_shown_by_each_estimator(known):
     drawn = EstimateRequest("ensemble:power-rs:q=0.3")
     known.add(stored(), [], [measurement(estimator=drawn.estimator)])
     experiment = Experiment("", measured=(Measuring(DATA), Measuring(DATA, drawn), Measuring("digits-lt:20")))
@@ -87,7 +87,7 @@ def test_class_uncertainties_are_shown_by_each_estimator(known: Ledger) -> None:
     assert names == ["ensemble", drawn.estimator]
 
 
-def test_the_ablation_stands_beside_the_cell_at_the_recipe_s_rate() -> None:
+def test_the_ablation_stands_beside_the_cell_at_the_recipe_s_rate():
     data, other = "cifar10-lt:50", "cifar10-lt:50?jpeg=95"
     table = replace(TABLE, columns=(data,), ablation="jpeg=95", ablated=("naive",))
     made = Ledger(RECIPE)
@@ -100,7 +100,7 @@ def test_the_ablation_stands_beside_the_cell_at_the_recipe_s_rate() -> None:
     assert (document["data"], document["errors_with_other_pixels"]) == (data, (22.0, 23.0))
 
 
-def test_the_document_is_json_with_every_number(known: Ledger) -> None:
+def test_the_document_is_json_with_every_number(known):
     document = json.loads(json.dumps(summarise("toy", EXPERIMENT, ("paper",), known).document()))
     cell = document["cells"][2]
     assert {
@@ -123,14 +123,14 @@ def test_the_document_is_json_with_every_number(known: Ledger) -> None:
     assert measured["rho_by_score"] == pytest.approx({"predictive": 1.0, "epistemic": -1.0})
 
 
-def test_naive_runs_that_diverged_have_no_gap() -> None:
+def test_naive_runs_that_diverged_have_no_gap():
     rows = [result("naive", None, 0), result("naive", 20.0, 1)]
     made = summarise("toy", EXPERIMENT, (), ledger(rows))
     assert [one.error for one in made.naive[DATA]] == [20.0]
     assert summarise("toy", EXPERIMENT, (), ledger(rows[:1])).naive == {}
 
 
-def test_only_the_significance_table_has_tests(known: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_significance_table_has_tests(known, monkeypatch):
     monkeypatch.setattr(reproduction, "significance", lambda protocol, *_: [protocol])
     made = {name: summarise(name, EXPERIMENT, ("paper", "equal"), known).tests for name in ("table1", "significance")}
     assert made == {"table1": (), "significance": ("paper", "equal")}

@@ -19,7 +19,7 @@ EXPERIMENT = Experiment("A table", TABLE, measured=(Measuring(DATA),))
 
 
 @pytest.fixture
-def reproduction() -> Reproduction:
+def reproduction():
     rows = [
         result(method, error + seed, seed) for method, error in (("naive", 20.0), ("cb-rs", 18.0)) for seed in (0, 1)
     ]
@@ -33,7 +33,7 @@ def titled(reproduction: Reproduction, words: str) -> TextTable:
     return table
 
 
-def test_a_table_under_one_protocol(reproduction: Reproduction) -> None:
+def test_a_table_under_one_protocol(reproduction):
     table = titled(reproduction, "protocol paper")
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     assert [row["row"] for row in rows[:3]] == ["Naive", "CB", "UBRs"]
@@ -53,7 +53,7 @@ def test_a_table_under_one_protocol(reproduction: Reproduction) -> None:
     assert any("cpu, cuda" in note for note in table.notes)
 
 
-def test_a_collapsed_run_has_a_note_and_a_verdict(reproduction: Reproduction) -> None:
+def test_a_collapsed_run_has_a_note_and_a_verdict(reproduction):
     rows = [result("naive", error, seed, 0.1) for seed, error in enumerate((20.0, 200 / 3))]
     scores = rows[1].scores
     assert scores is not None
@@ -65,7 +65,7 @@ def test_a_collapsed_run_has_a_note_and_a_verdict(reproduction: Reproduction) ->
     assert note not in titled(reproduction, "protocol paper").notes
 
 
-def test_every_table_names_the_network(reproduction: Reproduction) -> None:
+def test_every_table_names_the_network(reproduction):
     """Its parameters are for the three classes of these data, and not said where the shape of inputs is not known."""
     note = "Network: small-conv, 6.0 k parameters."
     assert all(note in table.notes for table in text_tables(reproduction))
@@ -74,7 +74,7 @@ def test_every_table_names_the_network(reproduction: Reproduction) -> None:
     assert all("Network: small-conv." in table.notes for table in text_tables(unknown))
 
 
-def test_baselines_of_table_1_stand_beside_bag_of_tricks(reproduction: Reproduction) -> None:
+def test_baselines_of_table_1_stand_beside_bag_of_tricks(reproduction):
     cells = [cell for cell in TABLE_1.cells() if cell.data == "cifar10-lt:100"]
     errors = {"cb-rs": (30.0, 30.1), "balanced-softmax": (23.0,), "ubrs": (29.0,)}
     made = tuple(Outcome(cell, "paper", 0.1, errors.get(cell.method, ())) for cell in cells)
@@ -87,7 +87,7 @@ def test_baselines_of_table_1_stand_beside_bag_of_tricks(reproduction: Reproduct
     assert not any("Bag-of-Tricks" in table.title for table in others)
 
 
-def test_what_every_rate_gave_where_one_was_chosen(reproduction: Reproduction) -> None:
+def test_what_every_rate_gave_where_one_was_chosen(reproduction):
     """The validation errors of `choosing`, and only of the table itself, not of experiments that show a part of it."""
     tuned = reproduction.outcomes[2]
     other_data = replace(tuned.cell, data="digits-lt:4")
@@ -103,7 +103,7 @@ def test_what_every_rate_gave_where_one_was_chosen(reproduction: Reproduction) -
     assert cell["tried"] == {0.1: 20.0, 0.2: 14.0, 0.4: 17.0, 0.7: 18.0}
 
 
-def test_gains_of_both_protocols_side_by_side(reproduction: Reproduction) -> None:
+def test_gains_of_both_protocols_side_by_side(reproduction):
     about = ["UBRs", "CB", "+3.00", "+3.00 ± 0.71, better"]
     table = titled(reproduction, "gains")
     assert table.columns == ["row", "against", "printed", "ours, paper"]  # under the other no baseline has been run
@@ -117,7 +117,7 @@ def test_gains_of_both_protocols_side_by_side(reproduction: Reproduction) -> Non
     assert [list(row) for row in table.rows] == [[*about, "+1.00 ± 0.71, even"]]
 
 
-def test_where_all_rows_are_tuned_both_protocols_are_one(reproduction: Reproduction) -> None:
+def test_where_all_rows_are_tuned_both_protocols_are_one(reproduction):
     tunes_all = replace(EXPERIMENT, table=replace(TABLE, tunes_all=True))
     cells = [replace(one, cell=replace(one.cell, tunes_all=True)) for one in reproduction.outcomes]
     made = replace(reproduction, experiment=tunes_all, outcomes=tuple(cells))
@@ -125,7 +125,7 @@ def test_where_all_rows_are_tuned_both_protocols_are_one(reproduction: Reproduct
     assert titled(made, "gains").columns[3:] == ["ours, both"]
 
 
-def test_correlations_and_shifts(reproduction: Reproduction) -> None:
+def test_correlations_and_shifts(reproduction):
     (row,) = titled(reproduction, "class errors").rows
     assert row[1:3] == ["1.000", "1.000"]
     turned = MeasuredData(stored("digits-lt:3"), replace(measurement(), raw={"predictive": (0.3, 0.2, 0.1)}))
@@ -135,7 +135,7 @@ def test_correlations_and_shifts(reproduction: Reproduction) -> None:
     assert second[1:] == ["0.000", "0.333", "0.692", "0.167"]
 
 
-def test_shifts_name_what_measured_where_several_did(reproduction: Reproduction) -> None:
+def test_shifts_name_what_measured_where_several_did(reproduction):
     """And they are told from the naive ensemble, wherever it stands."""
     (naive,) = reproduction.measured
     drawn = replace(naive, measurement=measurement(estimator="ensemble:power-rs:q=0"))
@@ -147,7 +147,7 @@ def test_shifts_name_what_measured_where_several_did(reproduction: Reproduction)
     assert all("move" not in table.title for table in text_tables(without))
 
 
-def test_the_halves_of_svci_20() -> None:
+def test_the_halves_of_svci_20():
     errors = tuple(float(i) for i in range(20))
     one = result("naive", 9.5)
     run, other = (
@@ -170,7 +170,7 @@ def test_the_halves_of_svci_20() -> None:
     assert shares == [["ensemble", "–", "-0.867", "0.750"], ["out-of-fold", "–", "1.000", "0.237"]]
 
 
-def test_tests_and_their_correction(reproduction: Reproduction) -> None:
+def test_tests_and_their_correction(reproduction):
     ours, baseline = reproduction.outcomes[2], reproduction.outcomes[1]
     epsilon = cu.aso(ours.errors, baseline.errors)
     tests = (AsoTest(ours, baseline, 0.08, epsilon, 0.975),) * 2
@@ -185,9 +185,7 @@ def test_tests_and_their_correction(reproduction: Reproduction) -> None:
 
 
 @pytest.mark.parametrize("width", [36, 40, 60, 80])
-def test_a_narrow_terminal_shows_what_is_tested_against_what(
-    width: int, reproduction: Reproduction, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_narrow_terminal_shows_what_is_tested_against_what(width, reproduction, monkeypatch, capsys):
     """A row may be tested against several, on several data sets: each line must say which test it is."""
     monkeypatch.setenv("COLUMNS", str(width))
     ours, baseline = (
@@ -202,7 +200,7 @@ def test_a_narrow_terminal_shows_what_is_tested_against_what(
     assert max(map(len, shown.splitlines())) <= width
 
 
-def test_other_pixels_stand_beside_the_originals(reproduction: Reproduction) -> None:
+def test_other_pixels_stand_beside_the_originals(reproduction):
     one = reproduction.outcomes[0]
     table = titled(replace(reproduction, ablations=((one, replace(one, errors=(22.0, 23.0))),)), "pixels")
     assert table.rows[0][1:] == ["Naive", "20.00", "20.50 ± 0.71", "22.50 ± 0.71"]
@@ -216,11 +214,11 @@ def test_other_pixels_stand_beside_the_originals(reproduction: Reproduction) -> 
         ("cifar10-lt:50?duplicate=0.3", "CIFAR-10-LT (50), duplicate=0.3"),
     ],
 )
-def test_names_of_data_in_words(data: str, title: str) -> None:
+def test_names_of_data_in_words(data, title):
     assert title_of(data) == title
 
 
-def test_everything_is_printed(reproduction: Reproduction, capsys: pytest.CaptureFixture[str]) -> None:
+def test_everything_is_printed(reproduction, capsys):
     tables.print_reproduction(reproduction)
     shown = capsys.readouterr().out
     assert all(text in shown for text in ("15.50 ± 0.71", "+3.00 ± 0.71, better", "agrees", SIX_NAIVE))
@@ -228,9 +226,7 @@ def test_everything_is_printed(reproduction: Reproduction, capsys: pytest.Captur
     assert "Nothing" in capsys.readouterr().out
 
 
-def test_verdicts_that_are_shown_are_explained(
-    reproduction: Reproduction, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verdicts_that_are_shown_are_explained(reproduction, monkeypatch, capsys):
     def printed(reproduction: Reproduction) -> str:
         tables.print_reproduction(reproduction)
         return capsys.readouterr().out
@@ -248,9 +244,7 @@ def test_verdicts_that_are_shown_are_explained(
 
 
 @pytest.mark.parametrize("width", [40, 60])
-def test_a_narrow_terminal_cuts_no_number(
-    width: int, reproduction: Reproduction, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_narrow_terminal_cuts_no_number(width, reproduction, monkeypatch, capsys):
     """What a table is about stays: the row, what measured, our gain, and ρ."""
     monkeypatch.setenv("COLUMNS", str(width))
     (naive,) = reproduction.measured
@@ -263,26 +257,24 @@ def test_a_narrow_terminal_cuts_no_number(
     assert max(map(len, shown.splitlines())) <= width
 
 
-def test_what_is_left_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_left_adds_up(capsys):
     print_remaining([Remaining("a", 3, 2e6, 1.5), Remaining("b", 4, 5e6, 2.25)])
     *_, total, _, _ = capsys.readouterr().out.splitlines()
     assert total.split()[-4:] == ["7", "7.0", "3.8", "min"]
 
 
-def test_nothing_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_left(capsys):
     print_remaining([])
     assert capsys.readouterr().out == "Nothing is left to train.\n"
 
 
 @pytest.mark.parametrize(("minutes", "text"), [(1.5, "1.5 min"), (150, "2.5 h"), (601_380, "418 days")])
-def test_times_read_well(minutes: float, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_read_well(minutes, text, capsys):
     print_remaining([Remaining("a", 3, 2e6, minutes)])
     assert text in capsys.readouterr().out
 
 
-def test_imported_rows_are_marked_and_told_once_where_all_are(
-    reproduction: Reproduction, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_imported_rows_are_marked_and_told_once_where_all_are(reproduction, capsys):
     imported = [replace(one, marks=("imported",)) for one in reproduction.outcomes]
     some = replace(reproduction, outcomes=(*imported[:1], *reproduction.outcomes[1:]))
     assert [row[0] for row in titled(some, "protocol paper").rows[:2]] == ["Naive (imported)", "CB"]
@@ -295,7 +287,7 @@ def test_imported_rows_are_marked_and_told_once_where_all_are(
         assert capsys.readouterr().out.count("'cu results import'") == told
 
 
-def test_an_imported_measurement_is_marked() -> None:
+def test_an_imported_measurement_is_marked():
     data = (stored(), stored(name="digits-lt:50"))
     measured = tuple(MeasuredData(one, replace(measurement(), imported=one is data[1])) for one in data)
     shown = Reproduction("toy", EXPERIMENT, ("paper",), measured=measured)

@@ -73,7 +73,7 @@ def train(store: Store, progress=None, protocols: tuple[str, ...] = ("paper",), 
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Watched]:
+def trained(tmp_path_factory):
     """Everything of the protocol `paper`, and what was trained for it."""
     path, watched = tmp_path_factory.mktemp("trained") / "runs.sqlite", Watched()
     with Store(path) as store:
@@ -81,7 +81,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Watched]:
     return path, watched
 
 
-def test_every_lane_is_trained_once_on_its_data_set(trained: tuple[Path, Watched]) -> None:
+def test_every_lane_is_trained_once_on_its_data_set(trained):
     path, watched = trained
     with Store(path) as store:
         for name, expected in LANES.items():
@@ -93,13 +93,13 @@ def test_every_lane_is_trained_once_on_its_data_set(trained: tuple[Path, Watched
     assert watched.trained == sum(map(len, LANES.values())) + 2
 
 
-def test_members_and_rows_share_a_stack(trained: tuple[Path, Watched]) -> None:
+def test_members_and_rows_share_a_stack(trained):
     """What needs no uncertainty trains together on a data set, with the members that measure it."""
     first = trained[1].announced[0]
     assert first == len(LANES[DATA])
 
 
-def test_a_table_is_complete_and_trains_nothing_again(trained: tuple[Path, Watched]) -> None:
+def test_a_table_is_complete_and_trains_nothing_again(trained):
     with Store(trained[0]) as store:
         train(store, no_training)
         made = reproduced(store)
@@ -108,9 +108,7 @@ def test_a_table_is_complete_and_trains_nothing_again(trained: tuple[Path, Watch
     assert len(made.measured) == 1
 
 
-def test_rows_of_an_older_revision_count_marked_and_train_again_on_request(
-    trained: tuple[Path, Watched], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_an_older_revision_count_marked_and_train_again_on_request(trained, tmp_path, monkeypatch):
     path = Path(shutil.copy(trained[0], tmp_path))
     monkeypatch.setitem(cu.METHODS, "ubrs", replace(cu.METHODS["ubrs"], revision=1))
     with Store(path) as store:
@@ -123,7 +121,7 @@ def test_rows_of_an_older_revision_count_marked_and_train_again_on_request(
         assert {one.marks for one in reproduced(store).outcomes} == {()}
 
 
-def test_rows_are_trained_at_the_rate_that_validation_images_prefer(trained: tuple[Path, Watched]) -> None:
+def test_rows_are_trained_at_the_rate_that_validation_images_prefer(trained):
     with Store(trained[0]) as store:
         judge = next(data for data in store.data() if "validation" in data.name)
         errors = {one.lr: one.error for one in store.results(judge.fingerprint) if one.method == "ubrs"}
@@ -131,9 +129,7 @@ def test_rows_are_trained_at_the_rate_that_validation_images_prefer(trained: tup
     assert row.lr == min(errors, key=lambda lr: (errors[lr], lr))
 
 
-def test_a_machine_with_the_exported_lines_alone_trains_only_what_is_new(
-    trained: tuple[Path, Watched], store: Store, tmp_path: Path
-) -> None:
+def test_a_machine_with_the_exported_lines_alone_trains_only_what_is_new(trained, store, tmp_path):
     """Weights stay behind. Keys differ there, as on another device: results are known by what they are."""
     with Store(trained[0]) as full:
         lines = "".join(export_lines(full)).replace('"device": "cpu"', '"device": "cuda"')
@@ -149,9 +145,7 @@ def test_a_machine_with_the_exported_lines_alone_trains_only_what_is_new(
     assert not {lane.name for lane in watched.lanes} & {"ubrs"}
 
 
-def test_members_without_weights_train_beside_new_rows(
-    trained: tuple[Path, Watched], store: Store, tmp_path: Path
-) -> None:
+def test_members_without_weights_train_beside_new_rows(trained, store, tmp_path):
     """Their results came from another machine, and the data were not measured there."""
     with Store(trained[0]) as full:
         lines = [line for line in export_lines(full) if json.loads(line)["kind"] != "measurement"]
@@ -168,7 +162,7 @@ def test_members_without_weights_train_beside_new_rows(
         assert store.measurements(fingerprint) == full.measurements(fingerprint) != []
 
 
-def test_a_spent_budget_keeps_what_has_finished(store: Store) -> None:
+def test_a_spent_budget_keeps_what_has_finished(store):
     """The first slice has time for nothing more than it has begun; later ones go on, to the same errors."""
     slices = 0
     while slices < 30:
@@ -180,7 +174,7 @@ def test_a_spent_budget_keeps_what_has_finished(store: Store) -> None:
     train(store, no_training)
 
 
-def test_lanes_begin_only_if_they_will_end_in_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lanes_begin_only_if_they_will_end_in_time(store, monkeypatch):
     """A machine that keeps no checkpoints loses what has begun."""
     watched = Watched()
     limited = trainer(store, watched, deadline=Deadline.after(1000.0), speed=1.0, has_begun=True)
@@ -196,7 +190,7 @@ def test_lanes_begin_only_if_they_will_end_in_time(store: Store, monkeypatch: py
     assert watched.trained == WIDTH
 
 
-def test_a_device_that_others_use_too_is_as_slow_as_it_was(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_others_use_too_is_as_slow_as_it_was(store, monkeypatch):
     """By steps that were timed alone all lanes would fit into the budget. The first take three times as long."""
     needs = [Need(DATA, "cb-rs", (0.1,), WIDTH), Need(f"{DATA}?validation=10", "cb-rs", (0.1,), WIDTH)]
     a_stack, clock = WIDTH * (len(cu.load(DATA).train) // 32 * 32), [0.0]
@@ -213,14 +207,14 @@ def test_a_device_that_others_use_too_is_as_slow_as_it_was(store: Store, monkeyp
     assert limited.training_time.speed == pytest.approx(1 / 3)
 
 
-def test_what_is_stored_says_nothing_about_the_speed(store: Store) -> None:
+def test_what_is_stored_says_nothing_about_the_speed(store):
     trainer(store).train([Need(DATA, "naive", (0.1,), 5)])
     timed = trainer(store, no_training, deadline=Deadline.after(1e9), speed=0.01)
     timed.train([Measuring(DATA)])
     assert timed.training_time.speed == 0.01
 
 
-def test_lanes_that_a_checkpoint_has_begun_say_nothing_about_the_speed(store: Store) -> None:
+def test_lanes_that_a_checkpoint_has_begun_say_nothing_about_the_speed(store):
     needs, recipe = [Need(DATA, "cb-rs", (0.1,), 2)], replace(RECIPE, epochs=3)
     stopped = trainer(store, recipe=recipe, deadline=Deadline.after(1e-6))
     with pytest.raises(cu.Unfinished):
@@ -230,7 +224,7 @@ def test_lanes_that_a_checkpoint_has_begun_say_nothing_about_the_speed(store: St
     assert timed.training_time.speed == 0.01
 
 
-def test_what_is_left_is_counted_without_training(trained: tuple[Path, Watched], store: Store) -> None:
+def test_what_is_left_is_counted_without_training(trained, store):
     wanted = EXPERIMENT.wanted(("paper",), None, RECIPE.lr)
     rows = {row.data: row for row in left(store, wanted)}
     lanes = {name: len(expected) for name, expected in LANES.items()}
@@ -244,13 +238,13 @@ def test_what_is_left_is_counted_without_training(trained: tuple[Path, Watched],
         assert left(full, wanted) == []
 
 
-def test_a_stack_that_is_not_full_takes_longer_on_a_gpu(store: Store) -> None:
+def test_a_stack_that_is_not_full_takes_longer_on_a_gpu(store):
     """Five lanes seem to be nine of 64 + 4, at the speed of a full stack."""
     (row,) = left(store, [Measuring(DATA)], replace(RECIPE, network="resnet32"), "cuda")
     assert row.minutes == pytest.approx(row.images / 5 * 64 * 9 / 68 / 60 / 60)
 
 
-def test_other_data_under_a_known_name_are_refused(trained: tuple[Path, Watched], tmp_path: Path) -> None:
+def test_other_data_under_a_known_name_are_refused(trained, tmp_path):
     copy = tmp_path / "runs.sqlite"
     copy.write_bytes(trained[0].read_bytes())
 
@@ -269,14 +263,14 @@ def test_other_data_under_a_known_name_are_refused(trained: tuple[Path, Watched]
         assert store.finished == before
 
 
-def test_a_store_of_another_engine_is_refused(store: Store) -> None:
+def test_a_store_of_another_engine_is_refused(store):
     with store.connection:
         store.connection.execute("INSERT INTO results (key, engine, data) VALUES ('old', 2, 'x')")
     with refused(str(store.path), "engine 2"):
         train(store, no_training)
 
 
-def test_a_measurement_by_one_network_is_made_and_kept(store: Store) -> None:
+def test_a_measurement_by_one_network_is_made_and_kept(store):
     request, watched = REQUESTS["duq"], Watched()
     trainer(store, watched).train([Measuring(DATA, request)])
     assert watched.trained == 1
@@ -285,7 +279,7 @@ def test_a_measurement_by_one_network_is_made_and_kept(store: Store) -> None:
     trainer(store, no_training).train([Measuring(DATA, request)])
 
 
-def test_measurements_by_one_network_are_found_by_their_members(store: Store) -> None:
+def test_measurements_by_one_network_are_found_by_their_members(store):
     """Three snapshots are not two, though each are of one training; DUQ is the same by any number of members."""
     recipe, watched = replace(RECIPE, epochs=3), Watched()
     requests = [EstimateRequest("snapshot", 3), EstimateRequest("snapshot", 2), EstimateRequest("duq", 4)]
@@ -301,7 +295,7 @@ def test_measurements_by_one_network_are_found_by_their_members(store: Store) ->
     assert ledger.measurement(DATA, EstimateRequest("duq", 1)) is not None
 
 
-def test_members_by_several_methods_are_trained_in_one_go(store: Store) -> None:
+def test_members_by_several_methods_are_trained_in_one_go(store):
     requests = [EstimateRequest("ensemble", 2), *(EstimateRequest(f"ensemble:power-rs:q={q}", 2) for q in (0, 0.5))]
     wanted, watched = [Measuring(DATA, request) for request in requests], Watched()
     trainer(store, watched).train(wanted)
@@ -313,13 +307,13 @@ def test_members_by_several_methods_are_trained_in_one_go(store: Store) -> None:
     trainer(store, no_training).train(wanted)
 
 
-def test_a_store_that_loses_what_is_written_ends_the_training(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_loses_what_is_written_ends_the_training(store, monkeypatch):
     monkeypatch.setattr(Store, "add_measurement", lambda *_: None)
     with pytest.raises(cu.MachineFault, match=re.escape(str(store.path))):
         trainer(store).train([Measuring(DATA)])
 
 
-def test_the_same_lane_is_trained_by_each_estimator_and_score(store: Store) -> None:
+def test_the_same_lane_is_trained_by_each_estimator_and_score(store):
     needs, watched = [Need(DATA, "ubrw", (0.1,), 1, request) for request in REQUESTS.values()], Watched()
     needs.append(replace(needs[0], score="epistemic"))
     (row,) = left(store, needs)
@@ -330,7 +324,7 @@ def test_the_same_lane_is_trained_by_each_estimator_and_score(store: Store) -> N
     assert [len(ledger.runs(need, ledger.choice(need))) for need in needs] == [1, 1, 1, 1]
 
 
-def test_a_slice_that_ends_measures_what_it_has_trained(store: Store) -> None:
+def test_a_slice_that_ends_measures_what_it_has_trained(store):
     """Weights stay on this machine: another one would train the members again."""
     needs, passes = [Measuring(DATA), Need(DATA, "cb-rs", (0.1,), 9)], len(cu.load(DATA).train) // 32 * 32
     speed = 2.5 * WIDTH * passes / (1000 * module.RESERVE)  # of two stacks and a half
@@ -339,7 +333,7 @@ def test_a_slice_that_ends_measures_what_it_has_trained(store: Store) -> None:
     assert [one.members for one in store.measurements(store.data()[0].fingerprint)] == [5]
 
 
-def test_what_is_left_counts_every_stage(store: Store) -> None:
+def test_what_is_left_counts_every_stage(store):
     (naive,), (dro,) = (left(store, [Need(DATA, name, (0.1,), 1)]) for name in ("naive", "dro"))
     cost = lane_cost(cu.Lane("dro"), RECIPE, cu.load(DATA).train)
     assert (dro.lanes, dro.images) == (1, pytest.approx(cost * naive.images))
@@ -347,13 +341,13 @@ def test_what_is_left_counts_every_stage(store: Store) -> None:
     assert dro.minutes == pytest.approx(cost * naive.minutes)  # one lane that takes longer, not several
 
 
-def test_a_network_that_measures_alone_begins_only_if_it_will_end_in_time(store: Store) -> None:
+def test_a_network_that_measures_alone_begins_only_if_it_will_end_in_time(store):
     late = trainer(store, no_training, deadline=Deadline.after(1000.0), speed=0.1, has_begun=True)
     with pytest.raises(cu.Unfinished, match=DATA):
         late.train([Measuring(DATA, REQUESTS["duq"])])
 
 
-def test_what_was_trained_in_the_last_moment_is_measured(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_trained_in_the_last_moment_is_measured(store, monkeypatch):
     """Two of three estimates fit, and the time is spent when their networks have ended."""
     requests, asked = [EstimateRequest(f"ensemble:power-rs:q={q}", 2) for q in (0, 0.5, 0.7)], list[int]()
 

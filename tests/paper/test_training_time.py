@@ -7,7 +7,7 @@ from class_uncertainty.paper import training_time
 from class_uncertainty.training.fit import fit
 
 
-def test_a_few_steps_of_a_full_stack_are_timed(digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_few_steps_of_a_full_stack_are_timed(digits, monkeypatch):
     calls = []
 
     def watched(train: cu.Data, lanes: list[cu.Lane], **options):
@@ -30,5 +30,5 @@ def test_a_few_steps_of_a_full_stack_are_timed(digits: cu.Dataset, monkeypatch: 
         (16, 12, False, 1.5),  # 4 lanes seem to be 8 of 16
     ],
 )
-def test_stacks_that_are_not_full(lanes: int, width: int, is_padded: bool, stacks: float) -> None:
+def test_stacks_that_are_not_full(lanes, width, is_padded, stacks):
     assert training_time.full_stacks(lanes, width, is_padded) == pytest.approx(stacks)

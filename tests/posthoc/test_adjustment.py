@@ -13,7 +13,7 @@ COUNTS = np.array([500, 60, 7])
 
 
 @pytest.fixture
-def p(rng: np.random.Generator) -> np.ndarray:
+def p(rng):
     return rng.dirichlet(np.ones(3), size=(4, 9))  # (4, 9, 3)
 
 
@@ -219,7 +219,7 @@ def test_refusals(p, call, sentence):
         call(p)
 
 
-def test_means(rng: np.random.Generator) -> None:
+def test_means(rng):
     p = rng.dirichlet(np.ones(4), size=(3, 20))
     np.testing.assert_allclose(combined(p, "arithmetic"), p.mean(axis=0))
     geometric = gmean(p, axis=0)

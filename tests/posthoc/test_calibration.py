@@ -298,7 +298,7 @@ def test_an_adjustment_is_frozen():
         Adjustment.of(COUNTS).tau = 2
 
 
-def test_another_is_clearly_best_by_more_than_its_standard_error() -> None:
+def test_another_is_clearly_best_by_more_than_its_standard_error():
     """Ten examples a class: b beats a on 2 of class 0, and loses on 1 of class 1."""
     labels = np.repeat([0, 1], 10)
     right = np.eye(2)[labels]

@@ -16,7 +16,7 @@ from class_uncertainty.posthoc.class_audit import AuditRecord
 from class_uncertainty.posthoc.goal import Goal
 
 
-def test_errors_and_intervals_are_scikit_learn_s_and_scipy_s() -> None:
+def test_errors_and_intervals_are_scikit_learn_s_and_scipy_s():
     labels, p = predictions()
     audit, matrix = audited(), confusion_matrix(labels, p.argmax(axis=1))
     for c, row in enumerate(audit.classes):
@@ -35,7 +35,7 @@ def test_errors_and_intervals_are_scikit_learn_s_and_scipy_s() -> None:
     assert figures.error_low < figures.error < figures.error_high
 
 
-def test_precisions_are_scikit_learn_s_of_the_decisions() -> None:
+def test_precisions_are_scikit_learn_s_of_the_decisions():
     labels, p = lopsided(0, 3.0)
     decisions = np.where(p.argmax(axis=1) == 2, 3, p.argmax(axis=1))  # never the third class
     for given in (None, decisions):
@@ -49,7 +49,7 @@ def test_precisions_are_scikit_learn_s_of_the_decisions() -> None:
         audit.broken(["precision[fox] < 3"])
 
 
-def test_strengths_are_those_of_the_other_fifths() -> None:
+def test_strengths_are_those_of_the_other_fifths():
     """And there are none where all classes have equally many examples."""
     labels, p = lopsided(0, 3.0)
     prior, part = [0.1, 0.2, 0.3, 0.4], stratified(labels, 5)
@@ -62,14 +62,14 @@ def test_strengths_are_those_of_the_other_fifths() -> None:
     assert (alike.adjusted_taus, alike.prior_adjusted_taus, alike.adjusted_change) == ((), (), 0)
 
 
-def test_uncertainty_is_the_mean_entropy() -> None:
+def test_uncertainty_is_the_mean_entropy():
     labels, p = predictions()
     raw = np.array([entropy(p[labels == c], axis=1).mean() for c in range(4)])
     assert [row.raw for row in audited().classes] == pytest.approx(raw)
     assert [row.uncertainty for row in audited().classes] == pytest.approx(raw / raw.sum())
 
 
-def test_calibration_is_the_classwise_ece() -> None:
+def test_calibration_is_the_classwise_ece():
     """Kull et al. 2019."""
     labels, p = predictions()
     expected = [binned_ece(p[:, c], labels == c) for c in range(4)]
@@ -77,7 +77,7 @@ def test_calibration_is_the_classwise_ece() -> None:
     assert audited().figures.classwise_ece == pytest.approx(np.mean(expected))
 
 
-def test_confusions_are_those_of_the_matrix_and_the_first_is_the_largest() -> None:
+def test_confusions_are_those_of_the_matrix_and_the_first_is_the_largest():
     labels, p = predictions()
     matrix, rows = confusion_matrix(labels, p.argmax(axis=1)), audited().confusions
     np.fill_diagonal(matrix, 0)
@@ -91,7 +91,7 @@ def test_confusions_are_those_of_the_matrix_and_the_first_is_the_largest() -> No
     assert yak.taken_share == matrix[3].max()  # of 100 examples
 
 
-def test_an_imbalance_is_named_and_adjusting_would_help() -> None:
+def test_an_imbalance_is_named_and_adjusting_would_help():
     audit = audited()
     assert audit.classes[3].kind == "imbalance"
     assert audit.classes[3].change_high < 0
@@ -99,7 +99,7 @@ def test_an_imbalance_is_named_and_adjusting_would_help() -> None:
     assert audit.figures.adjusted_error == pytest.approx(np.mean([row.adjusted for row in audit.classes]))
 
 
-def test_a_prior_changes_no_verdict_and_its_adjustment_is_judged_by_its_error() -> None:
+def test_a_prior_changes_no_verdict_and_its_adjustment_is_judged_by_its_error():
     """A rare class stays imbalanced, though adjusting for a prior that leans to the frequent ones would not help it."""
     (labels, p), prior = lopsided(0, 3.0), np.array([0.02, 0.02, 0.06, 0.9])
     plain = cu.audit(labels, p, CLASSES, counts=COUNTS)
@@ -118,9 +118,7 @@ def test_a_prior_changes_no_verdict_and_its_adjustment_is_judged_by_its_error() 
 
 
 @pytest.mark.parametrize("absent", [None, 2])
-def test_the_change_by_a_prior_is_the_paired_one_of_its_error(
-    absent: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_change_by_a_prior_is_the_paired_one_of_its_error(absent, monkeypatch):
     """Of the classes that have examples."""
     labels, p = lopsided(0, 3.0)
     prior, q, kept = np.array([0.1, 0.2, 0.3, 0.4]), lopsided(1, 4.0)[1], labels != absent
@@ -152,7 +150,7 @@ def test_the_change_by_a_prior_is_the_paired_one_of_its_error(
     )
 
 
-def test_labels_that_look_wrong_reach_the_verdict() -> None:
+def test_labels_that_look_wrong_reach_the_verdict():
     """A third of a class has labels of another: that is noise, not a class that is hard."""
     labels = np.repeat(np.arange(3), 90)
     p = np.full((270, 3), 0.0005)
@@ -164,7 +162,7 @@ def test_labels_that_look_wrong_reach_the_verdict() -> None:
     assert "25 % of its labels look wrong" in audit.classes[2].verdict
 
 
-def test_what_adjusting_changes_is_judged_on_examples_it_was_not_fitted_to(rng: np.random.Generator) -> None:
+def test_what_adjusting_changes_is_judged_on_examples_it_was_not_fitted_to(rng):
     """Labels are drawn from the probabilities at the true prior, so no tau is better than 0 but by chance."""
     gains = []
     for _ in range(6):
@@ -174,7 +172,7 @@ def test_what_adjusting_changes_is_judged_on_examples_it_was_not_fitted_to(rng: 
     assert np.mean(gains) > -1.0
 
 
-def test_a_class_without_examples_has_no_error_and_breaks_nothing() -> None:
+def test_a_class_without_examples_has_no_error_and_breaks_nothing():
     labels, p = predictions()
     kept = labels != 2
     audit = cu.audit(labels[kept], p[kept], CLASSES, counts=COUNTS)
@@ -186,7 +184,7 @@ def test_a_class_without_examples_has_no_error_and_breaks_nothing() -> None:
     assert [row.count for row in cu.audit(labels[kept], p[kept], CLASSES).classes] == [100, 100, 0, 100]
 
 
-def test_decisions_may_be_numbers_or_names_and_by_default_are_the_most_probable_classes() -> None:
+def test_decisions_may_be_numbers_or_names_and_by_default_are_the_most_probable_classes():
     labels, p = predictions()
     likeliest, always_dog = p.argmax(axis=1), ["dog"] * len(labels)
     assert cu.audit(labels, p, CLASSES, counts=COUNTS, decisions=likeliest).document() == audited().document()
@@ -197,7 +195,7 @@ def test_decisions_may_be_numbers_or_names_and_by_default_are_the_most_probable_
     assert audit.figures.nll == audited().figures.nll
 
 
-def test_a_record_knows_which_examples_are_wrong() -> None:
+def test_a_record_knows_which_examples_are_wrong():
     labels, p = predictions()
     record, order = audited().record, np.argsort(labels, kind="stable")
     assert isinstance(record, AuditRecord)

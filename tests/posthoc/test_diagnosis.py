@@ -308,7 +308,7 @@ def test_verdicts_follow_the_truth(name):
     assert BENCHMARK["kinds"](BENCHMARK["verdicts"](scene, "logistic", seed=0)) == scene.truth
 
 
-def test_where_most_is_wrong_no_class_can_stand_out() -> None:
+def test_where_most_is_wrong_no_class_can_stand_out():
     """A class that is always wrong is not half as much again above others that err more than two thirds of the time."""
     assert nothing_wrong(66.0) == NOTHING_WRONG
     assert (

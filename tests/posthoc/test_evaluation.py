@@ -13,14 +13,14 @@ COUNTS = np.array([60, 20, 5, 2])
 
 
 @pytest.fixture
-def labels(rng: np.random.Generator) -> np.ndarray:
+def labels(rng):
     labels = rng.choice(4, size=200, p=[0.6, 0.25, 0.1, 0.05])
     labels[:4] = range(4)
     return labels
 
 
 @pytest.fixture
-def p(rng: np.random.Generator, labels: np.ndarray) -> np.ndarray:
+def p(rng, labels):
     return softmax(rng.normal(0, 1, (3, 200, 4)) + np.eye(4)[labels], axis=-1)
 
 

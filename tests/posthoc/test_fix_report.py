@@ -84,12 +84,12 @@ def test_predictions_are_kept_as_they_were(rng):
         JudgedPredictions(kept.guesses, kept.p_label, kept.p_guess[:-8])
 
 
-def test_a_rung_costs_what_its_candidates_cost() -> None:
+def test_a_rung_costs_what_its_candidates_cost():
     rung = Rung(2, 40, (RungRow("naive", 2.0, 3.5), RungRow("cb", 0.5, 1.0, reason="it diverged"), RungRow("focal")))
     assert (rung.trainings, rung.seconds) == (2.5, 4.5)
 
 
-def test_candidates_that_are_averaged_are_kept_beside_the_best() -> None:
+def test_candidates_that_are_averaged_are_kept_beside_the_best():
     rung = Rung(2, 40, (RungRow("naive"), RungRow("cb", kept=True), RungRow("focal")))
     assert [row.kept for row in rung.keeping(["naive"]).rows] == [True, True, False]
     assert rung.keeping([]) == rung

@@ -21,13 +21,13 @@ def holds(text: str, baseline: bool = False) -> bool:
 
 
 @pytest.mark.parametrize("sign", [">", ">=", "<", "<="])
-def test_every_sign_compares(sign: str) -> None:
+def test_every_sign_compares(sign):
     error = audited(1).figures.error
     expected = {">": (True, False), ">=": (True, True), "<": (False, False), "<=": (False, True)}[sign]
     assert (holds(f"error {sign} {error - 1}"), holds(f"examples {sign} 400")) == expected
 
 
-def test_every_figure_is_what_its_name_says() -> None:
+def test_every_figure_is_what_its_name_says():
     """Computed from the predictions, by other means; classes have unequal numbers of examples."""
     (labels, p), (_, p_before) = lopsided(1, 2.0), lopsided(0, 4.0)
     p[np.flatnonzero(labels == 3)[:6]] = [1e-6, 1 - 3e-6, 1e-6, 1e-6]  # wrong labels
@@ -92,7 +92,7 @@ def test_every_figure_is_what_its_name_says() -> None:
     assert zero == {"better_classes", "gone_classes"}
 
 
-def test_figures_of_two_classes_and_of_costs() -> None:
+def test_figures_of_two_classes_and_of_costs():
     """Against scikit-learn; the second class is the rarer one."""
     labels = np.repeat([0, 1], [300, 100])
     rng, costs = np.random.default_rng(4), np.array([[0.0, 1], [5, 0.5]])
@@ -117,7 +117,7 @@ def test_figures_of_two_classes_and_of_costs() -> None:
     assert cu.audit(labels, p, decisions=cheaper.astype(np.int64), costs=costs).figures.least_cost is None
 
 
-def test_the_least_cost_under_a_prior_is_of_decisions_under_it() -> None:
+def test_the_least_cost_under_a_prior_is_of_decisions_under_it():
     """Odds change with the odds of the prior: from 1 to 9 in training to 9 to 1, by a factor of 81."""
     rng, costs = np.random.default_rng(0), np.array([[0.0, 1], [1.2, 0]])
     labels = np.repeat([0, 1], [900, 100])
@@ -133,12 +133,12 @@ def test_the_least_cost_under_a_prior_is_of_decisions_under_it() -> None:
 
 
 @pytest.mark.parametrize(("name", "needs"), [("recall", "two classes"), ("mean_cost", "costs")])
-def test_a_figure_that_is_not_there_is_refused(name: str, needs: str) -> None:
+def test_a_figure_that_is_not_there_is_refused(name, needs):
     with refused(f"'{name} > 3'", f"cannot be judged: it needs {needs}"):
         audited().broken([f"{name} > 3"])
 
 
-def test_a_class_that_lost_all_its_examples_breaks_the_gate() -> None:
+def test_a_class_that_lost_all_its_examples_breaks_the_gate():
     labels, p = predictions(1)
     kept = labels != 3
     now = cu.audit(labels[kept], p[kept], CLASSES, counts=COUNTS)
@@ -146,7 +146,7 @@ def test_a_class_that_lost_all_its_examples_breaks_the_gate() -> None:
     assert now.broken(["gone_classes > 0"], audited(0)) == ["gone_classes > 0: gone_classes is 1."]
 
 
-def test_a_class_s_figures_are_its_own() -> None:
+def test_a_class_s_figures_are_its_own():
     yak = audited(1).classes[3]
     assert holds(f"error[yak] >= {yak.error}")
     assert not holds(f"error[yak] > {yak.error}")
@@ -154,7 +154,7 @@ def test_a_class_s_figures_are_its_own() -> None:
     assert not holds(f'error_low["yak"] > {yak.low + 0.01}')
 
 
-def test_one_line_says_what_is_broken() -> None:
+def test_one_line_says_what_is_broken():
     now = audited(1)
     lines = now.broken(["worst_class_error > 1", "error[cat]  >  0.5", "ece > 99"])
     worst = f"{now.figures.worst_class_error:g}"
@@ -179,23 +179,23 @@ def test_one_line_says_what_is_broken() -> None:
         ("nll[cat] > 3", ["unknown figure", "'nll[CLASS]'", "nll, "]),
     ],
 )
-def test_a_condition_that_cannot_be_read_is_refused(text: str, parts: list[str]) -> None:
+def test_a_condition_that_cannot_be_read_is_refused(text, parts):
     with refused(*parts):
         parse_condition(text, has_baseline=True)
 
 
-def test_a_class_that_is_not_there_is_refused_with_the_nearest() -> None:
+def test_a_class_that_is_not_there_is_refused_with_the_nearest():
     with refused("'error[dogg] > 3'", "did you mean 'dog'?", "cat, dog, fox, yak"):
         audited().broken(["error[dogg] > 3"])
 
 
-def test_changes_need_a_baseline() -> None:
+def test_changes_need_a_baseline():
     for text in ("worse_classes > 0", "change[cat] > 1"):
         with refused(text, "--baseline, in Python earlier="):
             parse_condition(text, has_baseline=False)
 
 
-def test_a_class_that_was_not_there_before_has_no_change() -> None:
+def test_a_class_that_was_not_there_before_has_no_change():
     labels, p = predictions(1)
     kept = labels != 3
     earlier = cu.audit(labels[kept], p[kept], CLASSES, counts=COUNTS)
@@ -203,7 +203,7 @@ def test_a_class_that_was_not_there_before_has_no_change() -> None:
         audited(0).broken(["change[yak] > 1"], earlier)
 
 
-def test_names_with_brackets_are_names() -> None:
+def test_names_with_brackets_are_names():
     condition = parse_condition("error[a [b] > c] >= 3.5", has_baseline=False)
     assert (condition.figure, condition.label) == ("error[CLASS]", "a [b] > c")
     assert (condition.sign, condition.limit) == (">=", 3.5)

@@ -1,7 +1,5 @@
 """Goal and parse_goal() against closed forms, scikit-learn, brute force and the bootstrap."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -28,19 +26,19 @@ def examples(rng: np.random.Generator, size: int = 300, classes: int = 3, gain: 
 
 
 @pytest.fixture
-def matrix(tmp_path: Path) -> Path:
+def matrix(tmp_path):
     file = tmp_path / "costs.csv"
     np.savetxt(file, COSTS, delimiter=",")
     return file
 
 
 @pytest.fixture(params=["mean", "worst", "accuracy", "cost", "prior"])
-def goal(request: pytest.FixtureRequest, matrix: Path) -> Goal:
+def goal(request, matrix):
     text = {"cost": f"cost:{matrix}", "prior": "prior:0.2,0.3,0.5"}.get(request.param, request.param)
     return parse_goal(text, CLASSES, COUNTS)
 
 
-def test_mean_is_balanced_accuracy_and_accuracy_that_of_the_training_frequencies(rng) -> None:
+def test_mean_is_balanced_accuracy_and_accuracy_that_of_the_training_frequencies(rng):
     p, labels = examples(rng)
     guesses = p.argmax(axis=1)
     mean = parse_goal("mean", CLASSES, COUNTS)
@@ -55,7 +53,7 @@ def test_mean_is_balanced_accuracy_and_accuracy_that_of_the_training_frequencies
 
 
 @pytest.mark.parametrize("classes", [3, 10, 11, 25])
-def test_worst_is_the_mean_of_the_lowest_recalls(rng, classes: int) -> None:
+def test_worst_is_the_mean_of_the_lowest_recalls(rng, classes):
     p, labels = examples(rng, 600, classes)
     goal = parse_goal("worst", list(map(str, range(classes))), np.arange(1, classes + 1))
     recalls = np.sort(recall_score(labels, p.argmax(axis=1), average=None))
@@ -65,7 +63,7 @@ def test_worst_is_the_mean_of_the_lowest_recalls(rng, classes: int) -> None:
     assert len(set(labels[goal.contributions(p, labels) > 0])) <= tenth
 
 
-def test_weighted_values_are_those_of_weighted_recalls(rng) -> None:
+def test_weighted_values_are_those_of_weighted_recalls(rng):
     """Which classes are the worst hangs on the weights, too."""
     worst = set()
     for _ in range(20):
@@ -80,14 +78,14 @@ def test_weighted_values_are_those_of_weighted_recalls(rng) -> None:
     assert worst == {True, False}
 
 
-def test_of_equally_bad_classes_the_first_are_the_worst() -> None:
+def test_of_equally_bad_classes_the_first_are_the_worst():
     labels = np.array([0, 0, 1, 1, 2, 2])
     p = np.eye(3)[[0, 0, 1, 2, 2, 0]]
     contributions = parse_goal("worst", CLASSES, COUNTS).contributions(p, labels)
     assert contributions.tolist() == [0, 0, 0, 50, 0, 0]
 
 
-def test_costs_are_those_of_a_plain_loop(rng, matrix: Path) -> None:
+def test_costs_are_those_of_a_plain_loop(rng, matrix):
     p, labels = examples(rng)
     goal = parse_goal(f"cost:{matrix}", CLASSES, COUNTS)
     decisions, total = [], np.zeros(3)
@@ -100,7 +98,7 @@ def test_costs_are_those_of_a_plain_loop(rng, matrix: Path) -> None:
     assert goal.value(p, labels) == pytest.approx(total @ COUNTS / COUNTS.sum())
 
 
-def test_equal_costs_decide_as_the_likeliest_class(rng) -> None:
+def test_equal_costs_decide_as_the_likeliest_class(rng):
     p, labels = examples(rng)
     costs, error = Goal("cost:x", frequencies(COUNTS), 1 - np.eye(3)), parse_goal("accuracy", CLASSES, COUNTS)
     assert np.array_equal(costs.decide(p), error.decide(p))
@@ -108,7 +106,7 @@ def test_equal_costs_decide_as_the_likeliest_class(rng) -> None:
     assert 100 * costs.standard_error(p, labels) == pytest.approx(error.standard_error(p, labels))
 
 
-def test_contributions_sum_to_the_value_and_differences_to_theirs(rng, goal: Goal) -> None:
+def test_contributions_sum_to_the_value_and_differences_to_theirs(rng, goal):
     (p, labels), other = examples(rng), rng.dirichlet(np.ones(3), 300)
     assert goal.contributions(p, labels).sum() == pytest.approx(goal.value(p, labels))
     difference, standard_error = goal.difference(p, other, labels)
@@ -118,7 +116,7 @@ def test_contributions_sum_to_the_value_and_differences_to_theirs(rng, goal: Goa
     assert goal.difference(p, p, labels) == (0, 0)
 
 
-def test_permuting_classes_changes_no_value(rng, goal: Goal) -> None:
+def test_permuting_classes_changes_no_value(rng, goal):
     p, labels = examples(rng)
     order = np.array([2, 0, 1])
     costs = None if goal.costs is None else goal.costs[np.ix_(order, order)]
@@ -136,7 +134,7 @@ def resampled(labels: NDArray, rng: np.random.Generator) -> NDArray:
 
 
 @pytest.mark.parametrize("name", ["mean", "accuracy", "cost", "prior"])
-def test_standard_errors_are_those_of_the_bootstrap(rng, name: str) -> None:
+def test_standard_errors_are_those_of_the_bootstrap(rng, name):
     p, labels = examples(rng, 900)
     other = softmax(np.log(p) + rng.normal(0, 0.3, p.shape), axis=1)
     priors = {"mean": np.ones(3) / 3, "prior": np.array([0.2, 0.3, 0.5])}
@@ -149,14 +147,14 @@ def test_standard_errors_are_those_of_the_bootstrap(rng, name: str) -> None:
 
 
 @pytest.mark.parametrize("classes", range(2, 12))
-def test_equal_losses_have_no_standard_error(classes: int) -> None:
+def test_equal_losses_have_no_standard_error(classes):
     """Of classes of one example each, whose pooled variance is 0 but for rounding."""
     goal = parse_goal("mean", [str(c) for c in range(classes)], [1] * classes)
     wrong = np.roll(np.eye(classes), 1, axis=1)
     assert goal.standard_error(wrong, np.arange(classes)) == pytest.approx(0, abs=1e-4)
 
 
-def test_a_standard_error_by_hand() -> None:
+def test_a_standard_error_by_hand():
     """Two classes: of four examples one is wrong, so s ** 2 is 0.25; the other class has one, with the mean rate."""
     labels, p = np.array([0, 0, 0, 0, 1]), np.eye(2)[[0, 0, 0, 1, 1]]
     goal = parse_goal("mean", ("a", "b"), [4, 1])
@@ -165,7 +163,7 @@ def test_a_standard_error_by_hand() -> None:
     assert goal.standard_error(p, labels) == pytest.approx(100 * expected)
 
 
-def test_words_and_units(goal: Goal) -> None:
+def test_words_and_units(goal):
     phrases = {
         "mean": "class-mean error",
         "worst": "mean error of the worst tenth of the classes",
@@ -178,7 +176,7 @@ def test_words_and_units(goal: Goal) -> None:
     assert goal.unit == ("" if kind == "cost" else "%")
 
 
-def test_a_prior_of_a_file(tmp_path: Path) -> None:
+def test_a_prior_of_a_file(tmp_path):
     (tmp_path / "prior.txt").write_text("0.5\n0.25\n0.25\n")
     goal = parse_goal(f"prior:{tmp_path / 'prior.txt'}", CLASSES, COUNTS)
     assert goal.prior.tolist() == [0.5, 0.25, 0.25]
@@ -199,13 +197,13 @@ def test_a_prior_of_a_file(tmp_path: Path) -> None:
         ("prior:0.5,0.5,0.5", ("'prior:0.5,0.5,0.5'", "sum to 1")),
     ],
 )
-def test_other_goals_are_refused(text: str, facts: tuple[str, ...], tmp_path: Path, monkeypatch) -> None:
+def test_other_goals_are_refused(text, facts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with refused(*facts):
         parse_goal(text, CLASSES, COUNTS)
 
 
-def test_a_class_needs_two_examples_to_be_judged() -> None:
+def test_a_class_needs_two_examples_to_be_judged():
     mean = parse_goal("mean", CLASSES, COUNTS)
     check_judgeable([2, 3, 4], CLASSES, mean)
     with refused("class 'dog' has fewer than 2 examples"):
@@ -217,7 +215,7 @@ def test_a_class_needs_two_examples_to_be_judged() -> None:
         check_judgeable([1] * 12, list(map(str, range(12))), Goal("mean", np.ones(12) / 12))
 
 
-def test_nothing_is_adjusted_where_all_classes_are_alike(rng, goal: Goal) -> None:
+def test_nothing_is_adjusted_where_all_classes_are_alike(rng, goal):
     assert adjusts(COUNTS, goal)
     equal = Goal(goal.name, np.ones(3) / 3, goal.costs, goal.only_worst)
     assert not adjusts([7, 7, 7], equal)
@@ -229,7 +227,7 @@ def test_nothing_is_adjusted_where_all_classes_are_alike(rng, goal: Goal) -> Non
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
-def test_the_best_tau_of_a_goal_is_that_of_a_plain_search(rng, goal: Goal, temperature: float) -> None:
+def test_the_best_tau_of_a_goal_is_that_of_a_plain_search(rng, goal, temperature):
     p, labels = examples(rng, 500)
     values = {}
     for tau in GRID:
@@ -241,7 +239,7 @@ def test_the_best_tau_of_a_goal_is_that_of_a_plain_search(rng, goal: Goal, tempe
     assert len(set(values.values())) > 1
 
 
-def test_a_prior_and_a_goal_of_it_fit_the_same(rng) -> None:
+def test_a_prior_and_a_goal_of_it_fit_the_same(rng):
     p, labels = examples(rng)
     prior = np.array([0.2, 0.3, 0.5])
     one, other = (
@@ -253,7 +251,7 @@ def test_a_prior_and_a_goal_of_it_fit_the_same(rng) -> None:
         fit_adjustment(p, labels, COUNTS, prior=prior, goal=Goal("x", prior))
 
 
-def test_with_costs_tau_suits_the_temperature(rng, matrix: Path) -> None:
+def test_with_costs_tau_suits_the_temperature(rng, matrix):
     """Far too sure, the network is softened before tau is chosen for good."""
     p, labels = examples(rng, 800)
     p = softmax(4 * np.log(p), axis=1)
@@ -265,7 +263,7 @@ def test_with_costs_tau_suits_the_temperature(rng, matrix: Path) -> None:
     assert goal.value(adjustment(p), labels) <= goal.value(p, labels)
 
 
-def test_an_example_is_adjusted_by_what_the_others_say(rng, goal: Goal) -> None:
+def test_an_example_is_adjusted_by_what_the_others_say(rng, goal):
     from class_uncertainty.data import stratified
 
     p, labels = examples(rng)
@@ -281,7 +279,7 @@ def test_an_example_is_adjusted_by_what_the_others_say(rng, goal: Goal) -> None:
 
 
 @pytest.mark.parametrize("number", [40, 5, 3, 1])
-def test_an_example_is_not_adjusted_by_what_its_group_says(rng, number: int) -> None:
+def test_an_example_is_not_adjusted_by_what_its_group_says(rng, number):
     p, labels = examples(rng)
     groups, goal = 10 * rng.integers(0, number, len(labels)), Goal("mean", np.ones(3) / 3)  # numbered with gaps
     adjusted, others = cross_adjusted(p, labels, COUNTS, goal, groups=groups), groups == groups[0]
@@ -296,21 +294,21 @@ def test_an_example_is_not_adjusted_by_what_its_group_says(rng, number: int) -> 
 
 
 @pytest.mark.parametrize("labels", [[0], [0, 1, 2], [0, 0, 0, 0, 0, 1], [2, 2]])
-def test_few_examples_are_adjusted_all_the_same(rng, labels: list[int], goal: Goal) -> None:
+def test_few_examples_are_adjusted_all_the_same(rng, labels, goal):
     p = rng.dirichlet(np.ones(3), len(labels))
     adjusted = cross_adjusted(p, np.array(labels), COUNTS, goal)
     assert np.isfinite(adjusted).all()
     np.testing.assert_allclose(adjusted.sum(axis=1), 1)
 
 
-def test_where_no_other_example_counts_tau_is_one() -> None:
+def test_where_no_other_example_counts_tau_is_one():
     p = np.array([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3]])
     goal = Goal("prior:x", np.array([0.5, 0, 0.5]))
     adjusted = cross_adjusted(p, np.array([0, 1]), COUNTS, goal)
     np.testing.assert_allclose(adjusted[0], Adjustment.of(COUNTS, 1.0, goal.prior)(p[0]))
 
 
-def test_goals_that_weigh_classes_by_their_frequency(tmp_path: Path) -> None:
+def test_goals_that_weigh_classes_by_their_frequency(tmp_path):
     (tmp_path / "costs.csv").write_text("0,1\n9,0\n")
     (tmp_path / "prior.csv").write_text("0.9\n0.1\n")
     goals = ["mean", "worst", "accuracy", f"cost:{tmp_path}/costs.csv", f"prior:{tmp_path}/prior.csv"]

@@ -25,12 +25,12 @@ MATRIX = [[0, 1, 4], [2, 0.5, 3], [9, 5, 0]]
         "sea eel,9,5,0\ncat,0,1,4\ndog,2,0.5,3\n",
     ],
 )
-def test_names_may_be_there_in_any_order(text: str, tmp_path: Path) -> None:
+def test_names_may_be_there_in_any_order(text, tmp_path):
     (tmp_path / "costs.csv").write_text(text, encoding="utf-8")
     assert read_costs(tmp_path / "costs.csv", NAMES).tolist() == MATRIX
 
 
-def test_classes_that_are_numbers(tmp_path: Path) -> None:
+def test_classes_that_are_numbers(tmp_path):
     (tmp_path / "costs.csv").write_text(",1,0\n1,0,7\n0,3,0\n")
     assert read_costs(tmp_path / "costs.csv", ("0", "1")).tolist() == [[0, 3], [7, 0]]
 
@@ -55,13 +55,13 @@ def test_classes_that_are_numbers(tmp_path: Path) -> None:
         ("", ("is empty",)),
     ],
 )
-def test_what_is_no_cost_matrix_is_refused(text: str, facts: tuple[str, ...], tmp_path: Path) -> None:
+def test_what_is_no_cost_matrix_is_refused(text, facts, tmp_path):
     (tmp_path / "costs.csv").write_text(text)
     with refused("costs.csv", *facts):
         read_costs(tmp_path / "costs.csv", NAMES)
 
 
-def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder(tmp_path):
     (tmp_path / "costs.csv").write_text("0,1\n1,0\n")
     with refused("cost.csv does not exist", "did you mean", "costs.csv"):
         read_costs(tmp_path / "cost.csv", NAMES)
@@ -69,7 +69,7 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
         read_costs(tmp_path, NAMES)
 
 
-def test_a_matrix_in_python() -> None:
+def test_a_matrix_in_python():
     np.testing.assert_array_equal(check_costs(MATRIX, 3), MATRIX)
     with refused("the shape (3, 3)", "4 x 4"):
         check_costs(MATRIX, 4)
@@ -77,7 +77,7 @@ def test_a_matrix_in_python() -> None:
         check_costs([["a"]], 2)
 
 
-def test_numbers_are_typed_or_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_are_typed_or_in_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("counts.npy", [500, 60, 7])
     Path("lines.txt").write_text("500\n60\n7\n")
@@ -89,13 +89,13 @@ def test_numbers_are_typed_or_in_a_file(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("given", ["", "none.txt", "a,b"])
-def test_numbers_that_are_nowhere_are_refused(given: str) -> None:
+def test_numbers_that_are_nowhere_are_refused(given):
     with refused("--prior", repr(given), "train, equal, "):
         read_numbers(given, "--prior", "train, equal, ")
 
 
 @pytest.mark.parametrize(("name", "content"), [("w.txt", b"many"), ("w.json", b'{"a": 1}'), ("b.txt", b"\xff\xfe\x00")])
-def test_a_file_without_numbers_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+def test_a_file_without_numbers_is_refused(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with refused(name):
         read_numbers(str(tmp_path / name), "--counts")

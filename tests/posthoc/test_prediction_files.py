@@ -1,7 +1,5 @@
 """Predictions, counts and priors that another program has saved."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from refusals import refused
@@ -12,12 +10,12 @@ from class_uncertainty.posthoc.prediction_files import read_predictions
 
 
 @pytest.fixture
-def logits(rng: np.random.Generator) -> np.ndarray:
+def logits(rng):
     return rng.normal(0, 2, (2, 6, 3))
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_probabilities_logits_and_a_lone_array_are_the_same(tmp_path: Path, logits: np.ndarray, kind: type) -> None:
+def test_probabilities_logits_and_a_lone_array_are_the_same(tmp_path, logits, kind):
     """Members are averaged geometrically; the kind of number stays."""
     p = softmax(logits, axis=-1)
     np.savez(tmp_path / "p.npz", probabilities=p.astype(kind), other=np.zeros(3))
@@ -31,7 +29,7 @@ def test_probabilities_logits_and_a_lone_array_are_the_same(tmp_path: Path, logi
         assert (predictions.labels, predictions.counts) == (None, None)
 
 
-def test_one_network_is_read_as_it_is_with_its_labels_and_counts(tmp_path: Path, logits: np.ndarray) -> None:
+def test_one_network_is_read_as_it_is_with_its_labels_and_counts(tmp_path, logits):
     p = softmax(logits[0], axis=-1)
     np.savez(tmp_path / "p.npz", probabilities=p, labels=np.arange(6) % 3, counts=[5, 3, 1])
     predictions = read_predictions(tmp_path / "p.npz")
@@ -40,7 +38,7 @@ def test_one_network_is_read_as_it_is_with_its_labels_and_counts(tmp_path: Path,
     assert predictions.counts.tolist() == [5, 3, 1]
 
 
-def test_half_precision_becomes_single(tmp_path: Path, logits: np.ndarray) -> None:
+def test_half_precision_becomes_single(tmp_path, logits):
     np.save(tmp_path / "half.npy", softmax(logits[0], axis=-1).astype(np.float16))
     assert read_predictions(tmp_path / "half.npy").probabilities.dtype == np.float32
 
@@ -57,7 +55,7 @@ def test_half_precision_becomes_single(tmp_path: Path, logits: np.ndarray) -> No
         ({"probabilities": np.eye(3), "labels": [0, 1, 3]}, ["example 2 is 3"]),
     ],
 )
-def test_predictions_are_refused_with_the_name_of_the_file(tmp_path: Path, arrays: dict, parts: list[str]) -> None:
+def test_predictions_are_refused_with_the_name_of_the_file(tmp_path, arrays, parts):
     np.savez(tmp_path / "p.npz", **arrays)
     with refused("p.npz", *parts):
         read_predictions(tmp_path / "p.npz")

@@ -22,30 +22,30 @@ def posterior(x: np.ndarray, prior: np.ndarray) -> np.ndarray:
 
 
 @given(priors, priors)
-def test_it_is_bayes_rule(start: np.ndarray, end: np.ndarray) -> None:
+def test_it_is_bayes_rule(start, end):
     x = np.linspace(-4, 5, 40)
     np.testing.assert_allclose(at_prior(posterior(x, start), start, end), posterior(x, end), rtol=1e-9)
 
 
 @given(priors)
-def test_there_and_back(start: np.ndarray) -> None:
+def test_there_and_back(start):
     p = posterior(np.linspace(-4, 5, 40), start)
     np.testing.assert_allclose(at_prior(at_prior(p, start, [0.2, 0.3, 0.5]), [0.2, 0.3, 0.5], start), p, rtol=1e-9)
 
 
-def test_the_same_prior_changes_no_bit() -> None:
+def test_the_same_prior_changes_no_bit():
     p = np.random.default_rng(0).dirichlet([1, 1], 50).astype(np.float32)
     assert at_prior(p, [0.3, 0.7], [0.3, 0.7]) is p
 
 
-def test_from_the_counts_it_is_the_adjustment() -> None:
+def test_from_the_counts_it_is_the_adjustment():
     """The rule of `cu adjust` at tau 1 starts from the frequencies of training."""
     p = np.random.default_rng(0).dirichlet([1, 1, 1], 50)
     start = find_prior("train", [60, 30, 10])
     np.testing.assert_allclose(at_prior(p, start, find_prior("equal", [60, 30, 10])), adjust(p, [60, 30, 10]))
 
 
-def test_certainty_and_impossible_classes() -> None:
+def test_certainty_and_impossible_classes():
     p = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]], dtype=np.float32)
     q = at_prior(p, [0.5, 0.5, 0.0], [0.2, 0.3, 0.5])  # the third could not be: it has no probability to start from
     np.testing.assert_allclose(q, [[1, 0, 0], [0.4, 0.6, 0]], atol=1e-6)
@@ -58,7 +58,7 @@ def test_certainty_and_impossible_classes() -> None:
 @pytest.mark.parametrize(
     ("prior", "expected"), [("train", [0.75, 0.25]), ("equal", [0.5, 0.5]), ([0.1, 0.9], [0.1, 0.9])]
 )
-def test_priors_by_name(prior: object, expected: list[float]) -> None:
+def test_priors_by_name(prior, expected):
     np.testing.assert_allclose(find_prior(prior, [30, 10]), expected)  # type: ignore[arg-type]
 
 
@@ -70,13 +70,13 @@ def test_priors_by_name(prior: object, expected: list[float]) -> None:
         ([1.5, -0.5], ("2 probabilities",)),
     ],
 )
-def test_a_prior_of_another_length_or_sum(prior: list[float], facts: tuple[str, ...]) -> None:
+def test_a_prior_of_another_length_or_sum(prior, facts):
     with refused("prior", *facts):
         find_prior(prior, [30, 10])
 
 
 @pytest.mark.parametrize("stands_for", [[0.4, 0.3, 0.3], [0.1, 0.2, 0.7]])
-def test_the_prior_of_probabilities_is_found_by_their_labels(stands_for: list[float]) -> None:
+def test_the_prior_of_probabilities_is_found_by_their_labels(stands_for):
     """Exact posteriors under one prior, of examples that are drawn under another."""
     rng, frequent = np.random.default_rng(0), np.array([0.7, 0.2, 0.1])
     labels = rng.choice(3, 40_000, p=frequent)
@@ -87,14 +87,14 @@ def test_the_prior_of_probabilities_is_found_by_their_labels(stands_for: list[fl
     np.testing.assert_allclose(at_prior(p, measured, shares).mean(axis=0), shares, atol=1e-3)
 
 
-def test_what_is_known_by_heart_says_nothing_about_the_prior() -> None:
+def test_what_is_known_by_heart_says_nothing_about_the_prior():
     labels = np.arange(300) % 10 // 8
     p = np.where(np.eye(2)[labels] > 0, 1 - 1e-7, 1e-7)
     np.testing.assert_allclose(measured_prior(p, labels, [0.3, 0.7]), [0.3, 0.7], atol=1e-3)
     np.testing.assert_array_equal(measured_prior(p, labels, [1.0, 0.0]), [1.0, 0.0])  # a class that is ruled out stays
 
 
-def test_the_measured_prior_is_at_the_minimum_of_its_formula() -> None:
+def test_the_measured_prior_is_at_the_minimum_of_its_formula():
     """Few examples, where the term that pulls towards the start matters; against a search without a gradient."""
     rng, start = np.random.default_rng(1), np.array([0.2, 0.3, 0.5])
     labels = np.array([0] * 6 + [1] * 3 + [2] * 2)
@@ -115,7 +115,7 @@ def test_the_measured_prior_is_at_the_minimum_of_its_formula() -> None:
     np.testing.assert_allclose(gradient, numeric, atol=1e-4)
 
 
-def test_a_class_without_examples_keeps_its_prior() -> None:
+def test_a_class_without_examples_keeps_its_prior():
     rng, start = np.random.default_rng(0), np.array([0.2, 0.5, 0.3])
     labels = rng.choice([0, 2], 2000, p=[0.8, 0.2])
     p = posterior(rng.normal(MEANS[labels]), np.array([0.4, 0.3, 0.3]))

@@ -6,16 +6,16 @@ from refusals import refused
 from class_uncertainty.posthoc.remedies import REMEDIES, find_remedy
 
 
-def test_every_row_is_found_by_its_name() -> None:
+def test_every_row_is_found_by_its_name():
     assert {name: find_remedy(name) for name in REMEDIES} == REMEDIES
 
 
 @pytest.mark.parametrize("name", ["naive", "cb-rs@product+mixup", "2s-ubrw"])
-def test_a_method_is_no_remedy(name: str) -> None:
+def test_a_method_is_no_remedy(name):
     assert find_remedy(name) is None
 
 
-def test_an_ensemble_of_any_method_is_a_remedy() -> None:
+def test_an_ensemble_of_any_method_is_a_remedy():
     remedy = find_remedy("cb@product*3")
     assert remedy is not None
     assert (remedy.method, remedy.together, remedy.adjusts, remedy.trainings(5)) == ("cb@product", 3, False, 3)
@@ -24,7 +24,7 @@ def test_an_ensemble_of_any_method_is_a_remedy() -> None:
     assert (adjusted.method, adjusted.together, adjusted.adjusts, adjusted.trainings(5)) == ("naive", 4, True, 4)
 
 
-def test_costs_are_in_naive_trainings() -> None:
+def test_costs_are_in_naive_trainings():
     """A student asks each teacher at every step, for a third of what a step costs."""
     costs = {name: remedy.trainings(6) for name, remedy in REMEDIES.items()}
     assert costs.pop("distil") == pytest.approx(6 + 1 + 6 / 3)
@@ -43,6 +43,6 @@ def test_costs_are_in_naive_trainings() -> None:
         ("adjusted@product", ["'adjusted@product'", "'adjusted'"]),
     ],
 )
-def test_names_that_are_refused(name: str, parts: list[str]) -> None:
+def test_names_that_are_refused(name, parts):
     with refused(*parts):
         find_remedy(name)

@@ -3,7 +3,6 @@
 import base64
 import json
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,14 +15,14 @@ from class_uncertainty.posthoc.run_changes import read_record, run_changes
 from class_uncertainty.reporting.audit_terminal import change_sentences
 
 
-def test_the_same_examples_are_paired_and_others_are_not() -> None:
+def test_the_same_examples_are_paired_and_others_are_not():
     now, labels, p = audited(1), *predictions(0)
     assert now.against(audited(0)).paired
     other = cu.audit(labels, p, CLASSES, names=[f"other {i}" for i in range(len(labels))])
     assert not now.against(other).paired
 
 
-def test_equal_labels_without_names_are_not_called_the_same_examples() -> None:
+def test_equal_labels_without_names_are_not_called_the_same_examples():
     labels, p = predictions(0)
     names = [f"{i}.png" for i in range(len(labels))]
     now, before = (cu.audit(labels, side, CLASSES, names) for side in (predictions(1)[1], p))
@@ -33,7 +32,7 @@ def test_equal_labels_without_names_are_not_called_the_same_examples() -> None:
     assert "on other examples" in change_sentences(now.against(audited(0)))[0]
 
 
-def test_the_mean_of_different_examples_is_as_unsure_as_both_runs() -> None:
+def test_the_mean_of_different_examples_is_as_unsure_as_both_runs():
     """Independent errors add up: the variance of the change is that of either run."""
     (labels, p), (earlier_labels, earlier_p) = lopsided(1, 2.0), predictions(0, 30)
     change = cu.audit(labels, p, CLASSES).against(cu.audit(earlier_labels, earlier_p, CLASSES)).error
@@ -47,14 +46,14 @@ def test_the_mean_of_different_examples_is_as_unsure_as_both_runs() -> None:
     assert (change.change - change.low, change.high - change.change) == pytest.approx((reach, reach))
 
 
-def test_a_run_against_itself_changes_nothing() -> None:
+def test_a_run_against_itself_changes_nothing():
     changes = audited().against(audited())
     assert (changes.error.change, changes.overall_error.change, changes.worse, changes.better) == (0, 0, [], [])
     assert {row.p for row in changes.classes} == {1.0}
 
 
 @pytest.mark.parametrize("paired", [True, False])
-def test_changes_are_the_differences_of_errors(paired: bool) -> None:
+def test_changes_are_the_differences_of_errors(paired):
     now, before = audited(1, sharpness=5.0), audited(0, sharpness=1.5)
     if not paired:
         before = replace(before, record=replace(before.record, fingerprint="another"))
@@ -71,7 +70,7 @@ def test_changes_are_the_differences_of_errors(paired: bool) -> None:
     assert not changes.worse
 
 
-def test_noise_is_not_called_a_change(rng: np.random.Generator) -> None:
+def test_noise_is_not_called_a_change(rng):
     """30 classes that are as hard in both runs: chance names any class in 5 of 100 comparisons at most."""
     labels, named = np.repeat(np.arange(30), 12), {True: 0, False: 0}
     base = cu.audit(labels, np.full((len(labels), 30), 1 / 30)).record
@@ -92,7 +91,7 @@ def test_noise_is_not_called_a_change(rng: np.random.Generator) -> None:
     assert max(named.values()) <= 13  # of 150: 5 % and two standard errors
 
 
-def test_new_and_lost_classes_are_named() -> None:
+def test_new_and_lost_classes_are_named():
     labels, p = predictions()
     now = cu.audit(labels, p, ["cat", "dog", "fox", "gnu"])
     changes = now.against(audited())
@@ -102,7 +101,7 @@ def test_new_and_lost_classes_are_named() -> None:
         cu.audit(labels, p, list("abcd")).against(audited())
 
 
-def test_a_record_survives_json(tmp_path: Path) -> None:
+def test_a_record_survives_json(tmp_path):
     file, audit = tmp_path / "audit.json", audited()
     file.write_text(json.dumps(audit.document()))
     assert asdict(read_record(file)) == asdict(audit.record)
@@ -113,7 +112,7 @@ def test_a_record_survives_json(tmp_path: Path) -> None:
     assert audited(1).broken(["error_change > -100"], file)
 
 
-def test_a_record_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+def test_a_record_of_an_earlier_version_is_read(tmp_path):
     """Neither precisions nor strengths were in it."""
     document = audited().document()
     document["classes"] = [{k: v for k, v in row.items() if k != "precision"} for row in document["classes"]]
@@ -143,14 +142,14 @@ def spoilt_class(document: dict, **fields: object) -> dict:
         (lambda document: {"audit": 1}, "lacks figures, classes and "),
     ],
 )
-def test_what_is_no_audit_is_refused(tmp_path: Path, spoil, part: str) -> None:
+def test_what_is_no_audit_is_refused(tmp_path, spoil, part):
     file = tmp_path / "audit.json"
     file.write_text(json.dumps(spoil(audited().document())))
     with refused("audit.json", part):
         read_record(file)
 
 
-def test_a_missing_baseline_is_refused_with_the_nearest(tmp_path: Path) -> None:
+def test_a_missing_baseline_is_refused_with_the_nearest(tmp_path):
     (tmp_path / "main.json").write_text("{}")
     with refused("does not exist", "main.json"):
         read_record(tmp_path / "mian.json")

@@ -29,11 +29,11 @@ ABOUT = {"counts": [30, 10], "prior": [0.5, 0.5]}
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_what_was_written_comes_back() -> None:
+def test_what_was_written_comes_back():
     """A line is an example, whatever its name; probabilities are read for the prior of training."""
     truth = ["yes", "no; never", "yes"]
     assert write_predictions(Path("p.csv"), replace(TABLE, truth=truth), ABOUT) == [Path("p.csv"), Path("p.json")]
@@ -59,7 +59,7 @@ RISKY = PredictionTable(
 )
 
 
-def test_a_spreadsheet_computes_no_cell_of_a_safe_file() -> None:
+def test_a_spreadsheet_computes_no_cell_of_a_safe_file():
     write_predictions(Path("p.csv"), RISKY, {}, excel_safe=True)
     cells = [row for row in csv.reader(Path("p.csv").read_text().splitlines())]
     numbers = [row.pop(2) for row in cells]
@@ -71,7 +71,7 @@ def test_a_spreadsheet_computes_no_cell_of_a_safe_file() -> None:
     assert "'=note" in cells[0]
 
 
-def test_the_apostrophes_can_be_undone() -> None:
+def test_the_apostrophes_can_be_undone():
     """By taking one away where apostrophes and then =, +, - or @ begin a text; headings and text with them included."""
     texts = ["=1", "'=1", "''=1", "'", "it's", "'a", "-5", "'-5", "+x", "@", "\t=1", "\r=1", "-", "a=b", " =1"]
     assert len(set(texts)) == len(texts)
@@ -93,7 +93,7 @@ def test_the_apostrophes_can_be_undone() -> None:
 
 
 @pytest.mark.parametrize("excel_safe", [True, False])
-def test_a_safe_file_is_read_as_any_other(excel_safe: bool) -> None:
+def test_a_safe_file_is_read_as_any_other(excel_safe):
     write_predictions(Path("p.csv"), RISKY, {}, excel_safe)
     table, predictions = read_written(Path("p.csv"))
     assert (table.classes, table.labels, table.truth) == (RISKY.classes, RISKY.labels, RISKY.truth)
@@ -101,7 +101,7 @@ def test_a_safe_file_is_read_as_any_other(excel_safe: bool) -> None:
     np.testing.assert_array_equal(predictions.labels, [1] * 6)
 
 
-def test_without_the_option_cells_are_as_they_are() -> None:
+def test_without_the_option_cells_are_as_they_are():
     """Also classes that begin as a safe cell does."""
     table = replace(RISKY, classes=("'=cat", "-dog"), labels=["'=cat", "-dog"] * 3)
     write_predictions(Path("p.csv"), table, {})
@@ -109,12 +109,12 @@ def test_without_the_option_cells_are_as_they_are() -> None:
     assert read_written(Path("p.csv"))[0].labels == table.labels
 
 
-def test_what_is_no_number_is_null_in_the_description() -> None:
+def test_what_is_no_number_is_null_in_the_description():
     write_predictions(Path("p.csv"), TABLE, {"scores": {"class_errors": (float("nan"), 25.0)}})
     assert json.loads(Path("p.json").read_text(), parse_constant=pytest.fail)["scores"]["class_errors"] == [None, 25.0]
 
 
-def test_without_the_description_probabilities_are_as_they_are() -> None:
+def test_without_the_description_probabilities_are_as_they_are():
     write_predictions(Path("p.csv"), TABLE, ABOUT)
     Path("p.csv").rename("q.csv")
     for foreign in (None, "{}", "[1]"):
@@ -125,7 +125,7 @@ def test_without_the_description_probabilities_are_as_they_are() -> None:
         assert (predictions.labels, predictions.counts) == (None, None)
 
 
-def test_a_file_that_another_program_wrote() -> None:
+def test_a_file_that_another_program_wrote():
     Path("p.csv").write_text("p(a),p(b),label\n0.9,0.1,a\n0.2,0.8,a\n")
     table, predictions = read_written(Path("p.csv"))
     assert (list(table.names), list(table.labels)) == (["row 0", "row 1"], ["a", "b"])
@@ -147,7 +147,7 @@ def test_a_file_that_another_program_wrote() -> None:
         ("p(a),p(b)\n0.5,0.5\n", {"counts": ["x", 2], "prior": [0.5, 0.5]}, ("p.csv", "counts")),
     ],
 )
-def test_damage_is_refused_in_a_sentence(text: str, about: dict | None, facts: tuple[str, ...]) -> None:
+def test_damage_is_refused_in_a_sentence(text, about, facts):
     Path("p.csv").write_text(text)
     if about:
         Path("p.json").write_text(json.dumps({"predictions": "p.csv"} | about))
@@ -155,14 +155,14 @@ def test_damage_is_refused_in_a_sentence(text: str, about: dict | None, facts: t
         read_written(Path("p.csv"))
 
 
-def test_a_column_of_a_name_that_is_taken() -> None:
+def test_a_column_of_a_name_that_is_taken():
     with refused("'class'", "cannot be kept"):
         write_predictions(Path("p.csv"), replace(TABLE, kept={"class": [1, 2, 3]}), {})
     assert list(Path().iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["p(old)", "p()", "class", "example", "probability"])
-def test_kept_columns_are_not_read_as_predictions(name: str) -> None:
+def test_kept_columns_are_not_read_as_predictions(name):
     check_kept(["id", "p", "p(old", "label"])
     with refused(repr(name), "cannot be kept", "p(CLASS)"):
         check_kept(["id", name])
@@ -170,7 +170,7 @@ def test_kept_columns_are_not_read_as_predictions(name: str) -> None:
         write_predictions(Path("p.csv"), replace(TABLE, kept={name: [1, 2, 3]}), {})
 
 
-def test_rows_without_a_label() -> None:
+def test_rows_without_a_label():
     write_predictions(Path("p.csv"), replace(TABLE, truth=["yes", "", "no; never"]), ABOUT)
     np.testing.assert_array_equal(read_written(Path("p.csv"))[1].labels, [1, -1, 0])
     write_predictions(Path("p.csv"), replace(TABLE, truth=[""] * 3), ABOUT)
@@ -186,7 +186,7 @@ class Interrupted(list):
         return "x"
 
 
-def test_ctrl_c_leaves_the_earlier_files(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_the_earlier_files(tmp_path):
     write_predictions(Path("p.csv"), TABLE, ABOUT)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     names = [str(i) for i in range(3000)]
@@ -196,14 +196,14 @@ def test_ctrl_c_leaves_the_earlier_files(tmp_path: Path) -> None:
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
-def test_lines_come_in_pieces() -> None:
+def test_lines_come_in_pieces():
     names = [str(i) for i in range(2500)]
     table = PredictionTable(names, TABLE.classes, np.full((2500, 2), 0.5), ["yes"] * 2500)
     pieces: Iterator[bytes] = table.lines()
     assert [piece.count(b"\n") for piece in pieces] == [1001, 1000, 500]
 
 
-def test_neither_file_is_written_over_another(tmp_path: Path) -> None:
+def test_neither_file_is_written_over_another(tmp_path):
     made_from = origin("new.csv")
     for mine in ("p.csv", "p.json"):
         Path(mine).write_text("{}")

@@ -1,12 +1,10 @@
 """A store to report, and what a terminal of some width shows."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from reporting.printed_lines import Printed
-from reporting.reported import SHORT, Estimator, Trainer
+from reporting.reported import SHORT
 
 import class_uncertainty as cu
 import class_uncertainty.runs.store
@@ -18,14 +16,14 @@ from class_uncertainty.runs.settings import Settings
 
 
 @pytest.fixture
-def store(tmp_path: Path, digits: cu.Dataset) -> Iterator[Store]:
+def store(tmp_path, digits):
     with Store(tmp_path / "runs.sqlite") as store:
         store.add_data(digits)
         yield store
 
 
 @pytest.fixture
-def measure(store: Store, digits: cu.Dataset) -> Estimator:
+def measure(store, digits):
     """(estimator, members, lr) -> an estimate of the digits, through the store."""
 
     def call(estimator: str = "ensemble", members: int = 2, lr: float | None = None) -> cu.Estimate:
@@ -37,7 +35,7 @@ def measure(store: Store, digits: cu.Dataset) -> Estimator:
 
 
 @pytest.fixture
-def train(store: Store, digits: cu.Dataset) -> Trainer:
+def train(store, digits):
     """Train lanes, or methods by name, through the store."""
 
     def call(
@@ -54,7 +52,7 @@ def train(store: Store, digits: cu.Dataset) -> Trainer:
 
 
 @pytest.fixture
-def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Printed:
+def printed(monkeypatch, capsys):
     """What a function prints to a terminal of some width."""
 
     def call(function: Callable[..., None], *args: Any, width: int = 160) -> str:

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 from audits import CLASSES, COUNTS, audited, predictions
 from PIL import Image
 
@@ -26,7 +25,7 @@ def headings(html: str) -> list[str]:
     return [re.sub("<.*?>", "", text) for text in re.findall(r"<h2.*?>(.*?)</h2>", html)]
 
 
-def test_the_verdict_is_first_and_definitions_are_last() -> None:
+def test_the_verdict_is_first_and_definitions_are_last():
     html = audit_page.render(audited(), Path())
     sections = ["Verdict", "Figures", "All classes", "Confusions", "Labels worth a look", "Definitions"]
     titles = [title for title in headings(html) if title]
@@ -35,7 +34,7 @@ def test_the_verdict_is_first_and_definitions_are_last() -> None:
     assert html.index("imbalance") < html.index("<h2>Figures")
 
 
-def test_two_classes_have_figures_and_thresholds_of_their_own() -> None:
+def test_two_classes_have_figures_and_thresholds_of_their_own():
     rare = np.linspace(0.05, 0.95, 40)
     labels = (rare > 0.4).astype(np.int64)
     audit = cu.audit(
@@ -54,12 +53,12 @@ def test_two_classes_have_figures_and_thresholds_of_their_own() -> None:
     assert "Worst tenth of the classes" in many
 
 
-def test_every_verdict_word_is_defined() -> None:
+def test_every_verdict_word_is_defined():
     html = audit_page.render(audited(), Path())
     assert all(html.count(f"<dt>{word.capitalize()}</dt>") == 1 for word in KINDS.values())
 
 
-def test_a_label_that_is_not_listed_is_not_called_wrong() -> None:
+def test_a_label_that_is_not_listed_is_not_called_wrong():
     """Of a class that networks do not know no label is listed, however likely each is to be wrong."""
     labels, p = np.repeat([0, 1, 2], 100), np.full((300, 3), 0.001)
     p[np.arange(300), np.where(labels == 2, 1, labels)] = 0.998
@@ -72,11 +71,11 @@ def test_a_label_that_is_not_listed_is_not_called_wrong() -> None:
     assert np.flatnonzero(doubts > 0.5).tolist() == audit.noise.ranked.tolist()
 
 
-def test_files_whose_names_are_no_text_are_linked(tmp_path: Path) -> None:
+def test_files_whose_names_are_no_text_are_linked(tmp_path):
     assert _link(tmp_path / os.fsdecode(b"b\xff 1.png"), tmp_path) == "b%FF%201.png"
 
 
-def test_names_are_text_never_markup() -> None:
+def test_names_are_text_never_markup():
     labels, p = predictions()
     evil = "</script><script>alert(1)</script>"
     html = audit_page.render(cu.audit(labels, p, [evil, "b", "c", "d"], names=[evil] * 400, counts=COUNTS), Path())
@@ -84,14 +83,14 @@ def test_names_are_text_never_markup() -> None:
     assert data_of(html)["classes"][0] == evil
 
 
-def test_the_page_loads_nothing() -> None:
+def test_the_page_loads_nothing():
     html = audit_page.render(audited(), Path(), audited().against(audited(1)))
     assert "default-src 'none'" in html
     assert not re.search(r'(?:src|href)="(?!data:|#)', html)
     assert not re.search(r"https?:|@import|fetch\(|XMLHttpRequest", html)
 
 
-def test_every_class_and_confusion_has_examples_to_show() -> None:
+def test_every_class_and_confusion_has_examples_to_show():
     audit = audited()
     data = data_of(audit_page.render(audit, Path()))
     pairs = {(label, guess) for label, guess, *_ in data["examples"]}
@@ -103,7 +102,7 @@ def test_every_class_and_confusion_has_examples_to_show() -> None:
     assert by_name[f"no. {i}"] == (audit.labels[i], audit.guesses[i])
 
 
-def test_a_broken_gate_and_a_passed_one_are_told_apart() -> None:
+def test_a_broken_gate_and_a_passed_one_are_told_apart():
     conditions = ("ece > 1", "error < 0")
     assert "The gate is broken" in audit_page.render(
         audited(), Path(), gate=audit_page.Gate(conditions, ("ece > 1: no.",))
@@ -112,7 +111,7 @@ def test_a_broken_gate_and_a_passed_one_are_told_apart() -> None:
     assert "The gate" not in audit_page.render(audited(), Path())
 
 
-def test_files_without_room_for_a_thumbnail_are_linked_from_the_page(tmp_path: Path) -> None:
+def test_files_without_room_for_a_thumbnail_are_linked_from_the_page(tmp_path):
     labels, p = predictions(each=200)
     (tmp_path / "some pictures").mkdir()
     for c, name in enumerate(CLASSES):
@@ -127,7 +126,7 @@ def test_files_without_room_for_a_thumbnail_are_linked_from_the_page(tmp_path: P
     assert sum(thumb >= 0 for *_, thumb, _ in rows) > 10
 
 
-def test_a_thousand_classes_fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rng: np.random.Generator) -> None:
+def test_a_thousand_classes_fit(monkeypatch, tmp_path, rng):
     """Below 5 MB, with at most 300 pictures in it and a table that is laid out in part."""
     monkeypatch.setattr(audit_module, "CHECKED", 0)
     labels = np.repeat(np.arange(1000), 3)
@@ -145,7 +144,7 @@ def test_a_thousand_classes_fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
     assert shown <= 62 < 1000 <= hidden
 
 
-def test_what_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_out_is_counted(monkeypatch):
     """With room for 2 confusions and 1 label that looks wrong, the page says of how many."""
     labels, p = predictions()
     p[:6] = np.eye(4)[(labels[:6] + 1) % 4] * 0.9999 + 0.000025
@@ -162,7 +161,7 @@ def test_what_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert audit.document()["all_confusions"] == len(pairs)
 
 
-def test_totals_count_examples_that_the_page_does_not_hold() -> None:
+def test_totals_count_examples_that_the_page_does_not_hold():
     labels, p = predictions(each=200, sharpness=0.5)
     data = page_data(audit_examples(cu.audit(labels, p, CLASSES, counts=COUNTS)), Path())
     guesses = p.argmax(axis=1)

@@ -34,7 +34,7 @@ def text(html: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def html() -> str:
+def html():
     return render(TEN_CLASSES)
 
 

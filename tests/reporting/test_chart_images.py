@@ -24,7 +24,7 @@ SECTION = Section("digits", (), (method_row("naive", 12.34), method_row("cb-rs",
 
 
 @pytest.fixture(autouse=True)
-def all_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def all_is_drawn(monkeypatch):
     """Scripts too, which other tests bundle once."""
     monkeypatch.setattr(chart_images, "_run", inspect.unwrap(chart_images._run))
 

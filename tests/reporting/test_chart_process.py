@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from base64 import b64decode
-from pathlib import Path
 
 from class_uncertainty.reporting import chart_process
 from class_uncertainty.reporting.chart_style import vegalite_version
@@ -20,7 +19,7 @@ def test_it_imports_little():
     assert not {"torch", "numpy", "altair", "class_uncertainty"} & set(loaded)
 
 
-def test_what_a_library_prints_is_no_part_of_the_answer(tmp_path: Path):
+def test_what_a_library_prints_is_no_part_of_the_answer(tmp_path):
     library = """
 import os
 def vegalite_to_svg(spec, vl_version):

@@ -1,8 +1,6 @@
 """Which networks have chosen the learning rates of the rows of a report."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from example_results import RECIPE, SCORES, STATS, add_data, make_result
@@ -18,7 +16,7 @@ ROWS += [replace(ROWS[0], method=remedy) for remedy in ("naive*2", "adjusted")]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path):
     with Store(tmp_path / "runs.sqlite") as store:
         yield store
 
@@ -33,7 +31,7 @@ def chose(store: Store, name: str, fingerprint: str, best: float, method: str = 
         store.add(f"{name} {fingerprint} {method} {lr}", fingerprint, made)
 
 
-def test_rates_come_from_the_last_data_with_another_test_split(store: Store) -> None:
+def test_rates_come_from_the_last_data_with_another_test_split(store):
     """Remedies have the rate of what they are made of; a method that was not tried has none."""
     data = add_data(store, name="folder:photos?size=32", fingerprint="train-test")
     assert chosen_rates(store, data, ROWS, UNCERTAINTY) == ({}, None)
@@ -46,7 +44,7 @@ def test_rates_come_from_the_last_data_with_another_test_split(store: Store) -> 
     assert chosen_rates(store, data, ROWS, UNCERTAINTY) == (expected, "folder:photos?judge=validation")
 
 
-def test_folds_come_first(store: Store) -> None:
+def test_folds_come_first(store):
     data = add_data(store, name="digits", fingerprint="train-test")
     chose(store, "digits?validation=2", "other-rest", 0.1)
     chose(store, "digits", "train-folds", 0.2)
@@ -54,7 +52,7 @@ def test_folds_come_first(store: Store) -> None:
     assert (rates["naive"], place) == (0.2, None)
 
 
-def test_features_of_a_backbone_are_chosen_on_features_of_the_same(store: Store) -> None:
+def test_features_of_a_backbone_are_chosen_on_features_of_the_same(store):
     data = add_data(store, name="folder:photos by timm:net", fingerprint="train-test")
     chose(store, "folder:photos?judge=validation by timm:other", "train-first", 0.1)
     assert chosen_rates(store, data, ROWS, UNCERTAINTY) == ({}, None)
@@ -66,13 +64,13 @@ OTHERWISE = [{"device": "cpu"}, {"recipe": replace(RECIPE, epochs=9)}, {"uncerta
 
 
 @pytest.mark.parametrize("changes", OTHERWISE)
-def test_networks_that_were_trained_otherwise_choose_nothing(store: Store, changes: dict) -> None:
+def test_networks_that_were_trained_otherwise_choose_nothing(store, changes):
     data = add_data(store, name="digits", fingerprint="train-test")
     chose(store, "digits?validation=2", "other-rest", 0.1, **changes)
     assert chosen_rates(store, data, ROWS, UNCERTAINTY) == ({}, None)
 
 
-def test_one_rate_is_no_choice(store: Store) -> None:
+def test_one_rate_is_no_choice(store):
     data = add_data(store, name="digits", fingerprint="train-test")
     add_data(store, name="digits?validation=2", fingerprint="other-rest")
     store.add("one", "other-rest", make_result(cu.Lane("naive", 1000, RECIPE.lr)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from reporting.examples import BETTER, LOST, NAIVE, class_row_examples
-from reporting.printed_lines import Printed, in_one_line
+from reporting.printed_lines import in_one_line
 from reporting.test_terminal_tables import COMPARISON
 
 from class_uncertainty.reporting import terminal_tables
@@ -57,7 +57,7 @@ TABLES: dict[str, tuple[Any, Any, dict[str, str]]] = {
 
 @pytest.mark.parametrize("width", range(30, 115, 5))
 @pytest.mark.parametrize("table", TABLES)
-def test_a_narrow_terminal_explains_the_columns_that_it_shows(table: str, width: int, printed: Printed) -> None:
+def test_a_narrow_terminal_explains_the_columns_that_it_shows(table, width, printed):
     show, rows, said = TABLES[table]
     wide = in_one_line(printed(show, rows, width=250))
     assert "No room" not in wide
@@ -75,11 +75,11 @@ def test_a_narrow_terminal_explains_the_columns_that_it_shows(table: str, width:
         (("many", "medium"), "Few: classes with fewer than 20 training examples."),
     ],
 )
-def test_sizes_of_classes_are_those_of_the_columns(dropped: tuple[str, ...], note: str) -> None:
+def test_sizes_of_classes_are_those_of_the_columns(dropped, note):
     assert note in notes_on(METHOD_NOTES, dropped)
 
 
-def test_columns_that_are_all_dropped_have_no_note() -> None:
+def test_columns_that_are_all_dropped_have_no_note():
     notes = {("train", "test"): "Examples.", ("95 %",): "Intervals."}
     assert notes_on(notes, []) == ["Examples.", "Intervals."]
     assert notes_on(notes, ["train", "95 %"]) == ["Examples."]

@@ -36,7 +36,7 @@ def for_goal(goal: str, change: ErrorChange | None, *changes: ErrorChange) -> Fi
         (for_goal("worst", None, UNCLEAR, RISE), "the overall error clearly rises"),
     ],
 )
-def test_an_unclear_gain_at_a_clear_price_for_every_goal(report: FixReport, harm: str) -> None:
+def test_an_unclear_gain_at_a_clear_price_for_every_goal(report, harm):
     assert f"is not clear, and its price is: {harm}. To keep the naive" in fix_advice(report)
 
 
@@ -48,7 +48,7 @@ def test_an_unclear_gain_at_a_clear_price_for_every_goal(report: FixReport, harm
         (priced(UNCLEAR, FALL, RISE), "the error of 1 class clearly rises"),
     ],
 )
-def test_an_unclear_gain_at_a_clear_price(report: FixReport, harm: str) -> None:
+def test_an_unclear_gain_at_a_clear_price(report, harm):
     advice = fix_advice(report)
     assert advice.startswith(f"The gain in class-mean error is not clear, and its price is: {harm}. To keep the naive")
     assert "cu train digits --lr 0.4 --save MODEL, with the same --recipe and --epochs;" in advice
@@ -68,12 +68,12 @@ def test_an_unclear_gain_at_a_clear_price(report: FixReport, harm: str) -> None:
         replace(TEN_CLASSES, price=None),  # as stored by earlier versions
     ],
 )
-def test_a_clear_gain_or_an_unclear_price_needs_no_advice(report: FixReport) -> None:
+def test_a_clear_gain_or_an_unclear_price_needs_no_advice(report):
     assert fix_advice(report) == ""
 
 
 @pytest.mark.parametrize(("error", "classes", "little"), [(77.0, 10, True), (76.0, 10, False), (43.0, 2, True)])
-def test_who_has_learnt_little_needs_another_model_first(error: float, classes: int, little: bool) -> None:
+def test_who_has_learnt_little_needs_another_model_first(error, classes, little):
     """15 % of the way from guessing to no error: 76.5 % of ten classes, 42.5 % of two."""
     after = replace(TEN_CLASSES.after, errors=(error,))
     report = replace(worsened(TEN_CLASSES), after=after, classes=TEN_CLASSES.classes[:classes])
@@ -85,20 +85,20 @@ def test_who_has_learnt_little_needs_another_model_first(error: float, classes: 
     assert "Little" not in fix_advice(replace(report, goal="accuracy"))  # the most frequent class may suffice
 
 
-def test_of_tables_all_kinds_of_models_were_tried() -> None:
+def test_of_tables_all_kinds_of_models_were_tried():
     naive = replace(NAIVE, candidate="naive?recipe=logistic")
     report = replace(TEN_CLASSES, ladder=(naive, *LATER), after=replace(TEN_CLASSES.after, errors=(89.0,)))
     assert fix_advice(report).endswith("more rows, or columns that tell the classes apart.")
 
 
-def test_who_kept_naive_training_is_not_told_how_to_get_it() -> None:
+def test_who_kept_naive_training_is_not_told_how_to_get_it():
     values = tuple(replace(step, values=(1.0,), kept=step.name == "naive") for step in TEN_CLASSES.ladder)
     unchanged = replace(TEN_CLASSES, ladder=values, after=TEN_CLASSES.before)
     assert "did not fall" in fix_advice(unchanged)
     assert fix_advice(replace(unchanged, step="naive")) == ""
 
 
-def test_a_naive_network_whose_decisions_stay_is_called_so() -> None:
+def test_a_naive_network_whose_decisions_stay_is_called_so():
     """Whatever the step is called: with equal counts, naive training is kept as "adjusted" with a strength of 0."""
     values = tuple(replace(step, values=(1.0,), kept=step.name == "adjusted") for step in TEN_CLASSES.ladder)
     unchanged = replace(TEN_CLASSES, ladder=values, step="adjusted", after=TEN_CLASSES.before, keeps_naive=True)
@@ -109,6 +109,6 @@ def test_a_naive_network_whose_decisions_stay_is_called_so() -> None:
     assert fix_advice(priced_alike) == ""
 
 
-def test_no_change_is_no_improvement() -> None:
+def test_no_change_is_no_improvement():
     assert improved(TEN_CLASSES)
     assert not improved(replace(TEN_CLASSES, ladder=tuple(replace(step, values=(1.0,)) for step in TEN_CLASSES.ladder)))

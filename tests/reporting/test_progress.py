@@ -19,14 +19,14 @@ FINDING = Diagnosed((Verdict("9", "few", "9: 33 % wrong"),), 81, 5)
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def clock(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     return now
 
 
 @pytest.fixture
-def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_intervals(monkeypatch):
     monkeypatch.setattr(progress, "FIRST_LINE", 0.01)
     monkeypatch.setattr(progress, "LINE_INTERVAL", 0.01)
 
@@ -58,7 +58,7 @@ def wait_for_lines(capsys: pytest.CaptureFixture[str], number: int) -> list[str]
     return err.splitlines()
 
 
-def test_a_line_says_how_many_networks_ended_and_how_long_the_others_take(clock: list[float]) -> None:
+def test_a_line_says_how_many_networks_ended_and_how_long_the_others_take(clock):
     state = timed_by(clock)
     with state("training candidates", 6, 10) as update:
         clock[0] = 1.0
@@ -71,7 +71,7 @@ def test_a_line_says_how_many_networks_ended_and_how_long_the_others_take(clock:
     assert state.line() == "after 1:01:40: training candidates, 6 of 6 trained"
 
 
-def test_before_the_first_epoch_nobody_knows_how_long_it_takes(clock: list[float]) -> None:
+def test_before_the_first_epoch_nobody_knows_how_long_it_takes(clock):
     state = LiveProgress()
     clock[0] = 5.0
     assert state.line() == "after 0:05: nothing has been trained yet"
@@ -79,7 +79,7 @@ def test_before_the_first_epoch_nobody_knows_how_long_it_takes(clock: list[float
         assert state.line() == "after 0:05: training, 0 of 2 trained"
 
 
-def test_the_pace_of_epochs_that_take_minutes_is_known(clock: list[float]) -> None:
+def test_the_pace_of_epochs_that_take_minutes_is_known(clock):
     state = timed_by(clock)
     with state("training", 2, 10) as update:
         for epoch in range(3):
@@ -88,7 +88,7 @@ def test_the_pace_of_epochs_that_take_minutes_is_known(clock: list[float]) -> No
         assert state.line().endswith("about 1:10:00 left")
 
 
-def test_every_step_counts_its_own_networks(clock: list[float]) -> None:
+def test_every_step_counts_its_own_networks(clock):
     state = LiveProgress()
     for networks in (2, 3):
         with state("training", networks, 10) as update:
@@ -100,7 +100,7 @@ def test_every_step_counts_its_own_networks(clock: list[float]) -> None:
 
 
 @pytest.mark.usefixtures("short_intervals")
-def test_lines_are_written_while_a_step_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_are_written_while_a_step_says_nothing(capsys):
     state = LiveProgress()
     state.open()
     with state("training a forest", 1, 1):
@@ -117,7 +117,7 @@ def test_lines_are_written_while_a_step_says_nothing(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.usefixtures("short_intervals")
-def test_a_closed_stderr_ends_no_training(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_stderr_ends_no_training(monkeypatch):
     stream = io.StringIO()
     stream.close()
     state = LiveProgress()
@@ -129,12 +129,12 @@ def test_a_closed_stderr_ends_no_training(monkeypatch: pytest.MonkeyPatch) -> No
     state.close()
 
 
-def test_the_first_line_comes_soon_and_the_next_ones_regularly() -> None:
+def test_the_first_line_comes_soon_and_the_next_ones_regularly():
     assert progress.FIRST_LINE < 5
     assert progress.LINE_INTERVAL <= 30
 
 
-def test_a_terminal_sees_a_bar_and_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_sees_a_bar_and_no_lines(monkeypatch):
     terminal = new_terminal(monkeypatch)
     monkeypatch.setattr(progress, "FIRST_LINE", 0.0)
     state = LiveProgress()
@@ -154,7 +154,7 @@ def test_a_terminal_sees_a_bar_and_no_lines(monkeypatch: pytest.MonkeyPatch) -> 
     assert "after 0:" not in text
 
 
-def test_a_stop_leaves_the_step_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_leaves_the_step_where_it_is(monkeypatch):
     terminal = new_terminal(monkeypatch)
     state = LiveProgress()
     state.open()
@@ -166,7 +166,7 @@ def test_a_stop_leaves_the_step_where_it_is(monkeypatch: pytest.MonkeyPatch) -> 
     assert "6/6" not in terminal.getvalue()
 
 
-def test_news_are_said_once_a_command_takes_long(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+def test_news_are_said_once_a_command_takes_long(clock, capsys):
     state = LiveProgress()
     with state("training candidates", 6, 10):
         state.tell(FINDING)
@@ -183,7 +183,7 @@ def test_news_are_said_once_a_command_takes_long(clock: list[float], capsys: pyt
     assert [type(one) for one in state.news] == [Diagnosed, Diagnosed, Decided]
 
 
-def test_news_of_stored_networks_are_kept_and_not_said(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+def test_news_of_stored_networks_are_kept_and_not_said(clock, capsys):
     """The result comes at once."""
     state = LiveProgress()
     clock[0] = 10.0
@@ -191,7 +191,7 @@ def test_news_of_stored_networks_are_kept_and_not_said(clock: list[float], capsy
     assert (capsys.readouterr().err, state.news) == ("", [FINDING])
 
 
-def test_another_workflow_begins_without_news() -> None:
+def test_another_workflow_begins_without_news():
     state = LiveProgress()
     for _ in range(2):
         state.open()
@@ -200,7 +200,7 @@ def test_another_workflow_begins_without_news() -> None:
         state.close()
 
 
-def test_lanes_that_ended_early_have_ended_with_their_step(clock: list[float]) -> None:
+def test_lanes_that_ended_early_have_ended_with_their_step(clock):
     """A lane that diverges tells of no last epoch."""
     state = LiveProgress()
     with state("training", 2, 10) as update:

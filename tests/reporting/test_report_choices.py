@@ -1,27 +1,22 @@
 """Of several fixes and estimates that are stored, which ones a section shows, and how it names the others."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Call
 from example_results import add_data, make_measurement
 from reporting.examples import TEN_CLASSES
-from reporting.reported import SHORT, SHORTER, Estimator, Trainer
+from reporting.reported import SHORT, SHORTER
 
 import class_uncertainty as cu
 import class_uncertainty.runs.store
 from class_uncertainty.reporting import html_page
 from class_uncertainty.reporting.report_data import sections
-from class_uncertainty.runs import Store
 from class_uncertainty.training.keys import kind_of
 from class_uncertainty.training.network_size import NetworkSize
 
 
-def test_what_was_trained_otherwise_is_not_averaged(
-    store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch, train: Trainer
-) -> None:
+def test_what_was_trained_otherwise_is_not_averaged(store, digits, monkeypatch, train):
     """Results of another engine, of a redefined row, of methods without a name and of another device stand apart."""
     lanes = [cu.Lane("cb", seed) for seed in (0, 1)] + [cu.Lane(cu.Method(scale=scale)) for scale in (2.0, 3.0)]
     with monkeypatch.context() as older:
@@ -39,9 +34,7 @@ def test_what_was_trained_otherwise_is_not_averaged(
     assert [section.name for section in sections(store)] == ["digits-lt:20, device cpu", "digits-lt:20, device cuda"]
 
 
-def test_the_estimate_shown_is_the_one_at_the_rate_of_the_fix(
-    store: Store, digits: cu.Dataset, measure: Estimator, train: Trainer
-) -> None:
+def test_the_estimate_shown_is_the_one_at_the_rate_of_the_fix(store, digits, measure, train):
     """The estimate of the learning rate that was not chosen is never shown, even if it was stored last."""
     train("naive")
     estimates = {lr: measure("out-of-fold", lr=lr) for lr in (0.4, 0.1)}
@@ -54,9 +47,7 @@ def test_the_estimate_shown_is_the_one_at_the_rate_of_the_fix(
         assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
 
 
-def test_the_newest_fix_comes_first_and_the_rest_is_told_from_it(
-    store: Store, digits: cu.Dataset, train: Trainer
-) -> None:
+def test_the_newest_fix_comes_first_and_the_rest_is_told_from_it(store, digits, train):
     recipes = [SHORTER, SHORT, replace(SHORT, epochs=3)]
     for recipe in recipes:
         train("naive", recipe=recipe)
@@ -75,7 +66,7 @@ def test_the_newest_fix_comes_first_and_the_rest_is_told_from_it(
     }
 
 
-def test_a_fix_is_shown_where_its_recipe_has_no_result(store: Store, digits: cu.Dataset, train: Trainer) -> None:
+def test_a_fix_is_shown_where_its_recipe_has_no_result(store, digits, train):
     """As of a table, whose recipe is a forest, where another kind of model was kept."""
     train("naive")
     store.add_fix_report("f", digits.fingerprint, replace(TEN_CLASSES, kind=kind_of(SHORTER, "cpu")))
@@ -85,13 +76,13 @@ def test_a_fix_is_shown_where_its_recipe_has_no_result(store: Store, digits: cu.
 
 
 @pytest.mark.parametrize("estimator", ["snapshot", "out-of-fold"])
-def test_an_estimate_is_shown_without_any_plain_result(store: Store, measure: Estimator, estimator: str) -> None:
+def test_an_estimate_is_shown_without_any_plain_result(store, measure, estimator):
     measure(estimator)
     (section,) = sections(store)
     assert (section.estimator, section.members, section.methods) == (estimator, 2, ())
 
 
-def test_data_that_changed_come_first_as_they_are_now(store: Store, digits: cu.Dataset, train: Trainer) -> None:
+def test_data_that_changed_come_first_as_they_are_now(store, digits, train):
     labels = digits.train.labels.copy()
     labels[0] = 1
     now = cu.Dataset(digits.name, cu.Data(digits.train.inputs, labels, digits.classes), digits.test)
@@ -104,7 +95,7 @@ def test_data_that_changed_come_first_as_they_are_now(store: Store, digits: cu.D
     assert [section.methods[0].error for section in (new, old)] == pytest.approx(errors)
 
 
-def test_the_estimate_shown_is_the_one_compared_with(store: Store, measure: Estimator, train: Trainer) -> None:
+def test_the_estimate_shown_is_the_one_compared_with(store, measure, train):
     train("ubrs", estimate=measure())
     measure("ensemble", 3)
     (section,) = sections(store)
@@ -112,9 +103,7 @@ def test_the_estimate_shown_is_the_one_compared_with(store: Store, measure: Esti
     assert [row.method for row in section.methods] == ["naive", "ubrs"]
 
 
-def test_the_usual_estimator_is_shown_unless_another_is_asked_for(
-    store: Store, digits: cu.Dataset, measure: Estimator, train: Trainer
-) -> None:
+def test_the_usual_estimator_is_shown_unless_another_is_asked_for(store, digits, measure, train):
     """Though methods used the other one last. A fix is shown with what it was chosen on, out-of-fold."""
     for name in ("ensemble", "out-of-fold"):
         train("ubrs", "ubrw", estimate=measure(name))
@@ -133,7 +122,7 @@ def test_the_usual_estimator_is_shown_unless_another_is_asked_for(
     assert sections(store)[0].estimator == "out-of-fold"
 
 
-def test_data_that_the_asked_estimator_has_not_measured_keep_the_usual_one(store: Store) -> None:
+def test_data_that_the_asked_estimator_has_not_measured_keep_the_usual_one(store):
     """The first by two estimators, the last one measured being another than usual; the second by the asked one."""
     by_data = {"a": ("ensemble", "out-of-fold"), "b": ("duq",)}
     for name, estimators in by_data.items():
@@ -146,9 +135,7 @@ def test_data_that_the_asked_estimator_has_not_measured_keep_the_usual_one(store
 
 
 @pytest.mark.parametrize("name", [name for name in cu.ESTIMATORS if name != "probabilities"])
-def test_every_estimate_can_be_reported(
-    name: str, store: Store, digits: cu.Dataset, measure: Estimator, train: Trainer, blank_charts: Call
-) -> None:
+def test_every_estimate_can_be_reported(name, store, digits, measure, train, blank_charts):
     """One member or several, with what was trained by it; naive's row is never of folds, bootstraps or cycles."""
     blank_charts()
     estimate = measure(name)
@@ -164,15 +151,7 @@ def test_every_estimate_can_be_reported(
         assert html_page.render([section])[0].startswith("<!doctype html>")
 
 
-def test_an_estimate_from_a_file_can_be_reported(
-    store: Store,
-    digits: cu.Dataset,
-    tmp_path: Path,
-    rng: np.random.Generator,
-    measure: Estimator,
-    train: Trainer,
-    blank_charts: Call,
-) -> None:
+def test_an_estimate_from_a_file_can_be_reported(store, digits, tmp_path, rng, measure, train, blank_charts):
     blank_charts()
     np.save(tmp_path / "p.npy", rng.dirichlet(np.ones(10), len(digits.train)))
     estimate = measure(f"probabilities:{tmp_path / 'p.npy'}", 5)
@@ -184,7 +163,7 @@ def test_an_estimate_from_a_file_can_be_reported(
     assert html_page.render([section])[0].startswith("<!doctype html>")
 
 
-def test_what_was_trained_by_another_score_is_shown_by_it(store: Store, measure: Estimator, train: Trainer) -> None:
+def test_what_was_trained_by_another_score_is_shown_by_it(store, measure, train):
     """The store keeps probabilities, not scores: the report scores them as the last result did."""
     estimate = measure().using("epistemic")
     train("ubrw", estimate=estimate)
@@ -193,9 +172,7 @@ def test_what_was_trained_by_another_score_is_shown_by_it(store: Store, measure:
     assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
 
 
-def test_methods_by_another_measure_or_with_augmentation_have_rows_of_their_own(
-    store: Store, measure: Estimator, train: Trainer, blank_charts: Call
-) -> None:
+def test_methods_by_another_measure_or_with_augmentation_have_rows_of_their_own(store, measure, train, blank_charts):
     blank_charts()
     names = ["ubrw", "ubrw@product", "ubrw@product^0.5", "naive+mixup"]
     train(*names, estimate=measure())
@@ -205,9 +182,7 @@ def test_methods_by_another_measure_or_with_augmentation_have_rows_of_their_own(
     assert all(name in page for name in names)
 
 
-def test_fixes_for_other_goals_are_named_where_the_last_is_shown(
-    store: Store, digits: cu.Dataset, train: Trainer
-) -> None:
+def test_fixes_for_other_goals_are_named_where_the_last_is_shown(store, digits, train):
     train("naive")
     for goal in ("mean", "cost:c.csv", "worst"):
         report = replace(TEN_CLASSES, kind=kind_of(SHORT, "cpu"), goal=goal)
@@ -226,9 +201,7 @@ def test_fixes_for_other_goals_are_named_where_the_last_is_shown(
         ("naive?recipe=logistic + cb-rs?recipe=forest + naive?recipe=boosting", 3, "linear + forest + boosting"),
     ],
 )
-def test_the_network_of_a_fix_is_what_it_keeps(
-    store: Store, digits: cu.Dataset, train: Trainer, candidate: str, number: int, kept: str
-) -> None:
+def test_the_network_of_a_fix_is_what_it_keeps(store, digits, train, candidate, number, kept):
     train("naive")
     other = replace(store.results(digits.fingerprint)[0], recipe=replace(SHORT, network="resnet32"))
     store.add("by another network", digits.fingerprint, other)

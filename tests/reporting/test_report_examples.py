@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,13 +22,13 @@ def predicted(rng: np.random.Generator, members: int = 1) -> np.ndarray:
 
 
 @pytest.fixture
-def dataset(rng: np.random.Generator) -> cu.Dataset:
+def dataset(rng):
     images = rng.integers(0, 256, (len(LABELS), 1, 8, 8), dtype=np.uint8)
     train = cu.Data(images, LABELS, TEN_CLASSES.classes, names=[f"train/{i}.png" for i in range(len(LABELS))])
     return cu.Dataset("pets", train, replace(train, names=np.array([f"test/{i}.png" for i in range(len(LABELS))])))
 
 
-def test_those_that_the_fix_was_judged_on_come_first(rng: np.random.Generator, dataset: cu.Dataset) -> None:
+def test_those_that_the_fix_was_judged_on_come_first(rng, dataset):
     p = predicted(rng)
     report = replace(TEN_CLASSES, predictions=JudgedPredictions.of(Outcomes.of(p[0], LABELS)))
     report = replace(report, findings=(Verdict("class 3", "hard", "class 3: hard"), Verdict("class 4", "", "")))
@@ -46,7 +45,7 @@ def test_those_that_the_fix_was_judged_on_come_first(rng: np.random.Generator, d
     assert folds.name_of(5) == "train/5.png"
 
 
-def test_otherwise_those_that_networks_had_not_seen(rng: np.random.Generator, dataset: cu.Dataset) -> None:
+def test_otherwise_those_that_networks_had_not_seen(rng, dataset):
     seen, unseen = (cu.Estimate(name, predicted(rng, 3), LABELS) for name in ("ensemble", "out-of-fold"))
     for report in (None, TEN_CLASSES):  # a report of an earlier version holds no predictions
         by_fold = report_examples(dataset, [unseen, seen], report)
@@ -60,7 +59,7 @@ def test_otherwise_those_that_networks_had_not_seen(rng: np.random.Generator, da
     assert report_examples(dataset, [], None) is None
 
 
-def test_files_without_room_are_linked(rng: np.random.Generator, dataset: cu.Dataset, tmp_path: Path) -> None:
+def test_files_without_room_are_linked(rng, dataset, tmp_path):
     here = replace(dataset, folder=tmp_path / "some pets")
     examples = report_examples(here, [cu.Estimate("ensemble", predicted(rng), LABELS)], None)
     assert examples
@@ -70,9 +69,7 @@ def test_files_without_room_are_linked(rng: np.random.Generator, dataset: cu.Dat
         assert link == ("" if thumb >= 0 else f"../some%20pets/{name}")
 
 
-def test_as_many_examples_as_their_names_and_links_have_room(
-    rng: np.random.Generator, dataset: cu.Dataset, tmp_path: Path
-) -> None:
+def test_as_many_examples_as_their_names_and_links_have_room(rng, dataset, tmp_path):
     here = replace(dataset, folder=tmp_path / "pets")
     examples = report_examples(here, [cu.Estimate("ensemble", predicted(rng), LABELS)], None)
     assert examples
@@ -85,7 +82,7 @@ def test_as_many_examples_as_their_names_and_links_have_room(
                 assert page_data(examples, tmp_path, room)["examples"] == everything[:shown]
 
 
-def test_room_is_left_beside_other_pictures_and_shared() -> None:
+def test_room_is_left_beside_other_pictures_and_shared():
     room = Room(pictures=10, picture_bytes=100, name_bytes=40, examples=30)
     assert room.beside(["x" * 30, "y" * 10], 1000) == Room(8, 100, 40, 30)
     needed = 100 + 40 + 30 * ROW_BYTES

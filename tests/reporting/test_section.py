@@ -24,7 +24,7 @@ def features(values: list[float]) -> cu.Data:
 
 
 @pytest.mark.parametrize("has_test", [True, False])
-def test_the_page_of_a_fix_is_of_its_value_alone(digits: cu.Dataset, has_test: bool) -> None:
+def test_the_page_of_a_fix_is_of_its_value_alone(digits, has_test):
     """Its report, the examples that it was judged on, and where the errors come from."""
     dataset = digits if has_test else cu.Dataset("folds", digits.train)
     recipe = cu.Recipe("small-conv", epochs=1, batch=32)
@@ -44,7 +44,7 @@ def test_the_page_of_a_fix_is_of_its_value_alone(digits: cu.Dataset, has_test: b
     ("networks", "number", "size"),
     [("mlp", 1, "mlp"), ("mlp", 5, "5 × mlp"), ("linear + forest", 2, "linear + forest")],
 )
-def test_the_kept_networks_are_counted_where_they_are_of_one_kind(networks: str, number: int, size: str) -> None:
+def test_the_kept_networks_are_counted_where_they_are_of_one_kind(networks, number, size):
     kept = kept_size(Step("ensemble", "naive", number, 300, 20.0, 1.0), networks)
     assert (kept.network, kept.parameters) == (size, 300)
 
@@ -59,13 +59,13 @@ def test_the_kept_networks_are_counted_where_they_are_of_one_kind(networks: str,
         ([1, 2, 3, 4], [1, 6], ("1 of the 2 test examples is",)),
     ],
 )
-def test_duplicates_are_counted(train: list[float], test: list[float] | None, facts: tuple[str, ...]) -> None:
+def test_duplicates_are_counted(train, test, facts):
     note = describe_duplicates(cu.Dataset("x", features(train), features(test) if test else None))
     assert bool(note) == bool(facts)
     assert all(fact in note for fact in facts)
 
 
-def test_copies_in_other_groups_are_not_kept_together_by_groups() -> None:
+def test_copies_in_other_groups_are_not_kept_together_by_groups():
     data = features([1, 2, 3, 1, 1, 5, 6, 7, 8, 9])
     grouped = cu.Data(data.inputs, data.labels, data.classes, groups=[0, 1, 2, 0, 3, 4, 5, 6, 7, 8])
     alone, given = (describe_duplicates(cu.Dataset("x", one)) for one in (data, grouped))
@@ -75,7 +75,7 @@ def test_copies_in_other_groups_are_not_kept_together_by_groups() -> None:
     assert given == f"1 of the 10 examples repeats another (example 4 = example 0), of another group: {leak}"
 
 
-def test_own_images_can_be_read_without_copies() -> None:
+def test_own_images_can_be_read_without_copies():
     images = cu.Data(np.zeros((4, 1, 8, 8), np.uint8), [0, 0, 1, 1])
     notes = [
         describe_duplicates(cu.Dataset(name, images, test)) for name in ("folder:x", "x") for test in (None, images)
@@ -92,7 +92,7 @@ def test_own_images_can_be_read_without_copies() -> None:
         ("out-of-fold", False, False, ""),
     ],
 )
-def test_how_intervals_treat_groups_is_said_and_done(estimator: str, grouped: bool, split: bool, note: str) -> None:
+def test_how_intervals_treat_groups_is_said_and_done(estimator, grouped, split, note):
     """Of 60 groups of five each, half of every group is wrong: that is as good as 300 independent examples."""
     groups, labels = np.repeat(np.arange(60), 10), np.tile([0, 1], 300)
     wrong = np.tile([0, 0, 0, 0, 1, 1, 1, 1, 0, 1], 60)
@@ -109,11 +109,11 @@ def test_how_intervals_treat_groups_is_said_and_done(estimator: str, grouped: bo
     assert (row.low > 30) == ("one example" not in note)
 
 
-def test_folds_are_counted() -> None:
+def test_folds_are_counted():
     assert "5 stratified folds" in describe_folds(5)
 
 
-def test_folds_that_share_copies_are_not_said_to_judge_what_no_network_saw() -> None:
+def test_folds_that_share_copies_are_not_said_to_judge_what_no_network_saw():
     apart, copied = (cu.Dataset("x", features(values)) for values in ([1, 2, 3, 4], [1, 1, 1, 4]))
     claim = "each example is judged by a network that never saw it"
     assert [claim in describe_folds(5, dataset) for dataset in (None, apart, copied)] == [True, True, False]
@@ -121,5 +121,5 @@ def test_folds_that_share_copies_are_not_said_to_judge_what_no_network_saw() -> 
 
 
 @pytest.mark.parametrize(("score", "unit"), [("predictive", " nats"), ("epistemic", " nats"), ("true-class", "")])
-def test_entropies_are_in_nats(score: str, unit: str) -> None:
+def test_entropies_are_in_nats(score, unit):
     assert Section("x", (), (), 5, score=score).unit == unit

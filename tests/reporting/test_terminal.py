@@ -13,7 +13,7 @@ from rich.console import Console
 from class_uncertainty.reporting import terminal, terminal_tables
 
 
-def test_class_names_are_not_markup(capsys: pytest.CaptureFixture[str]) -> None:
+def test_class_names_are_not_markup(capsys):
     terminal.console().print(terminal.plain_table(["class"], [["[red]"], ["[/b]"]]))
     out = capsys.readouterr().out
     assert "[red]" in out
@@ -21,9 +21,7 @@ def test_class_names_are_not_markup(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(("width", "dropped"), [(40, ""), (20, "second"), (12, "second, third")])
-def test_columns_are_dropped_in_order_until_the_table_fits(
-    width: int, dropped: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_columns_are_dropped_in_order_until_the_table_fits(width, dropped, monkeypatch, capsys):
     monkeypatch.setattr(terminal, "PIPE_WIDTH", width)
     terminal.print_fitting(("first", "second", "third"), [("one", "two", "three")], drop=("second", "third"))
     out = " ".join(capsys.readouterr().out.split())
@@ -31,7 +29,7 @@ def test_columns_are_dropped_in_order_until_the_table_fits(
     assert not dropped or f"No room for {dropped}:" in out
 
 
-def test_a_small_column_comes_back_beside_those_that_are_left() -> None:
+def test_a_small_column_comes_back_beside_those_that_are_left():
     columns, row = ("name", "small", "large", "last"), ("one", "2", "a" * 30, "4")
     table, dropped = terminal.fitting_table(Console(width=30), columns, [row], [["small"], ["large"], ["last"]])
     assert dropped == ["large"]
@@ -52,11 +50,11 @@ def test_a_small_column_comes_back_beside_those_that_are_left() -> None:
         ("猫 is taken for 日本語クラス", 16, ["猫 is taken for", "日本語クラス"]),  # of two cells a character
     ],
 )
-def test_lines_keep_units_and_leave_no_word_alone(line: str, width: int, lines: list[str]) -> None:
+def test_lines_keep_units_and_leave_no_word_alone(line, width, lines):
     assert terminal.wrapped(line, width).split("\n") == lines
 
 
-def test_json_has_no_infinity_and_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_no_infinity_and_no_control_characters(capsys):
     document = {"a": [float("inf"), float("nan"), 1.5], "b": ("x\x1b[2J", "größe 犬"), "c": None}
     terminal.print_json(document)
     out = capsys.readouterr().out
@@ -65,7 +63,7 @@ def test_json_has_no_infinity_and_no_control_characters(capsys: pytest.CaptureFi
     assert json.loads(out) == {"a": [None, None, 1.5], "b": ["x\x1b[2J", "größe 犬"], "c": None}
 
 
-def test_the_first_column_wraps_where_nothing_more_can_be_dropped() -> None:
+def test_the_first_column_wraps_where_nothing_more_can_be_dropped():
     """Numbers are never cut."""
     out = Console(width=40, file=io.StringIO())
     rows = [("A very long name of a row in a table", "57.10 ± 0.41", "agrees")]
@@ -79,7 +77,7 @@ def test_the_first_column_wraps_where_nothing_more_can_be_dropped() -> None:
 @pytest.mark.parametrize(
     ("width", "dropped"), [(56, []), (45, []), (44, ["against"]), (29, ["against"]), (28, ["against", "moved"])]
 )
-def test_columns_go_where_a_number_would_be_cut(width: int, dropped: list[str]) -> None:
+def test_columns_go_where_a_number_would_be_cut(width, dropped):
     """Until then cells are wrapped, and long words go on in the next line."""
     out = Console(width=width, file=io.StringIO())
     row = ("Two-stage resampling", "LDAM+Reweighting-later", "-0.855", "0.140")
@@ -93,7 +91,7 @@ def test_columns_go_where_a_number_would_be_cut(width: int, dropped: list[str]) 
 
 
 @pytest.mark.parametrize("width", [23, 24, 28, 40, 80])
-def test_names_of_wide_characters_are_aligned_and_whole(width: int) -> None:
+def test_names_of_wide_characters_are_aligned_and_whole(width):
     """Every line is as wide as the others, in cells, and no character is lost where a name is wrapped."""
     out, name = Console(width=width, file=io.StringIO()), "とても長い日本語のクラスの名前"
     rows = [("猫", "120", "0.5"), (name, "7", "12.5"), ("cat", "1,200", "3.0")]
@@ -107,12 +105,12 @@ def test_names_of_wide_characters_are_aligned_and_whole(width: int) -> None:
 
 
 @pytest.mark.parametrize(("columns", "width"), [("40", 40), ("", terminal.PIPE_WIDTH), ("wide", terminal.PIPE_WIDTH)])
-def test_a_pipe_is_as_wide_as_columns_says(columns: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_is_as_wide_as_columns_says(columns, width, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     assert terminal.console().width == width
 
 
-def test_disputed_is_left_out_where_one_network_judges(capsys: pytest.CaptureFixture[str]) -> None:
+def test_disputed_is_left_out_where_one_network_judges(capsys):
     rows = class_row_examples(4)
     terminal_tables.print_classes([replace(row, epistemic_share=None) for row in rows])
     assert "isputed" not in capsys.readouterr().out

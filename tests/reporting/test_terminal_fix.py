@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from reporting.examples import HUNDRED_CLASSES, TEN_CLASSES, worsened
 from reporting.examples import LONGEST as LONGEST_CANDIDATE
-from reporting.printed_lines import RESNET, Printed, in_one_line, line_of
+from reporting.printed_lines import RESNET, in_one_line, line_of
 
 from class_uncertainty.posthoc.diagnosis import BY_COST, NOTHING_WRONG, diagnose, spoken
 from class_uncertainty.posthoc.fix_report import FixReport
@@ -22,7 +22,7 @@ def fixed(report: FixReport) -> Any:
     return SimpleNamespace(report=report, network=RESNET)
 
 
-def test_a_fix_shows_the_ladder_then_findings_then_the_classes_that_changed_most(printed: Printed) -> None:
+def test_a_fix_shows_the_ladder_then_findings_then_the_classes_that_changed_most(printed):
     out = printed(terminal_tables.print_fix, fixed(HUNDRED_CLASSES))
     lines = [line for line in out.splitlines() if line.strip()]
     assert lines[0] == HUNDRED_CLASSES.why
@@ -48,7 +48,7 @@ def test_a_fix_shows_the_ladder_then_findings_then_the_classes_that_changed_most
         assert words in after
 
 
-def test_how_steps_train_is_a_column_or_a_sentence(printed: Printed) -> None:
+def test_how_steps_train_is_a_column_or_a_sentence(printed):
     steps = [replace(step, candidate=step.candidate.partition("+")[0]) for step in TEN_CLASSES.ladder]
     short = replace(TEN_CLASSES, ladder=tuple(steps))
     wide = printed(terminal_tables.print_ladder, short, width=140)
@@ -62,7 +62,7 @@ def test_how_steps_train_is_a_column_or_a_sentence(printed: Printed) -> None:
 
 
 @pytest.mark.parametrize("width", [24, 40, 60, 80, 120, 160])
-def test_long_candidates_do_not_break_a_narrow_terminal(printed: Printed, width: int) -> None:
+def test_long_candidates_do_not_break_a_narrow_terminal(printed, width):
     out = printed(terminal_tables.print_ladder, TEN_CLASSES, width=width)
     assert all(len(line.rstrip()) <= width for line in out.splitlines())
     assert LONGEST_CANDIDATE in "".join(out.split())
@@ -72,7 +72,7 @@ def test_long_candidates_do_not_break_a_narrow_terminal(printed: Printed, width:
         assert line_of(out, "student")[2] == mean
 
 
-def test_a_goal_of_costs_has_no_unit(printed: Printed) -> None:
+def test_a_goal_of_costs_has_no_unit(printed):
     steps = [replace(step, values=tuple(value / 100 for value in step.values)) for step in TEN_CLASSES.ladder]
     costs = {"goal": "cost:c.csv", "aim": "mean cost", "unit": "", "ladder": tuple(steps)}
     out = printed(terminal_tables.print_fix, fixed(replace(TEN_CLASSES, **costs)))
@@ -87,7 +87,7 @@ def test_a_goal_of_costs_has_no_unit(printed: Printed) -> None:
     assert line_of(out, "class-mean error, %")[3] == f"{np.mean(TEN_CLASSES.before.errors):.2f}"
 
 
-def test_a_report_without_a_ladder_is_shown(printed: Printed) -> None:
+def test_a_report_without_a_ladder_is_shown(printed):
     bare = replace(TEN_CLASSES, ladder=(), rungs=(), why="", note="", findings=())
     out = printed(terminal_tables.print_fix, fixed(bare))
     assert out.lstrip().startswith("class")
@@ -95,13 +95,13 @@ def test_a_report_without_a_ladder_is_shown(printed: Printed) -> None:
 
 
 @pytest.mark.parametrize("width", range(45, 130, 5))
-def test_an_interval_of_the_change_never_stands_without_the_change(printed: Printed, width: int) -> None:
+def test_an_interval_of_the_change_never_stands_without_the_change(printed, width):
     header = printed(terminal_tables.print_changes, TEN_CLASSES, width=width).splitlines()[1]
     assert "its 95 %" not in header or "change" in header
     assert ("its 95 %" in header) >= (width >= 125)
 
 
-def test_names_are_shown_as_they_are_and_columns_without_room_dropped(printed: Printed) -> None:
+def test_names_are_shown_as_they_are_and_columns_without_room_dropped(printed):
     odd = replace(TEN_CLASSES, classes=("[red]", *TEN_CLASSES.classes[1:]), findings=())
     out = printed(terminal_tables.print_changes, odd, width=45)
     assert "[red]" in out
@@ -110,7 +110,7 @@ def test_names_are_shown_as_they_are_and_columns_without_room_dropped(printed: P
     assert "train" not in out.splitlines()[1]
 
 
-def test_no_class_is_left_out_in_silence(printed: Printed) -> None:
+def test_no_class_is_left_out_in_silence(printed):
     def listed(out: str) -> int:
         return sum(bool(re.match(r"\s*class \d+ ", line)) for line in out.splitlines())
 
@@ -124,7 +124,7 @@ def test_no_class_is_left_out_in_silence(printed: Printed) -> None:
     assert "not shown" not in everything
 
 
-def test_findings_are_a_sentence_a_class(printed: Printed) -> None:
+def test_findings_are_a_sentence_a_class(printed):
     labels = np.repeat(np.arange(12), 30)
     guesses = np.where((labels < 11) & (np.arange(360) % 2 == 0), 11, labels)
     p = np.full((360, 12), 0.02)
@@ -140,7 +140,7 @@ def test_findings_are_a_sentence_a_class(printed: Printed) -> None:
     assert "2 more findings" in out
 
 
-def test_a_fix_that_gains_nothing_says_how_to_keep_a_naive_network(printed: Printed) -> None:
+def test_a_fix_that_gains_nothing_says_how_to_keep_a_naive_network(printed):
     worse = replace(worsened(TEN_CLASSES), data="csv:a.csv?label=b&test=0.2", lr=0.4)
     command = "cu train 'csv:a.csv?label=b&test=0.2' --lr 0.4 --save MODEL"
     out = in_one_line(printed(terminal_tables.print_fix, fixed(worse)))
@@ -163,7 +163,7 @@ def test_a_fix_that_gains_nothing_says_how_to_keep_a_naive_network(printed: Prin
     assert "Network: resnet32, 0.46 M parameters." in better
 
 
-def test_five_label_issues_are_listed_and_the_rest_counted(printed: Printed) -> None:
+def test_five_label_issues_are_listed_and_the_rest_counted(printed):
     issues = tuple(LabelIssue(i, "wolf", "dog", 0.1, 0.9, "") for i in range(7))
     report = replace(TEN_CLASSES, label_issues=issues, witnesses=2)
     out = in_one_line(printed(terminal_tables.print_fix, fixed(report)))

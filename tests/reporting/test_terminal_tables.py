@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from reporting.examples import BETTER, FULL, LOST, NAIVE, class_row_examples
-from reporting.printed_lines import RESNET, Printed, in_one_line, line_of
+from reporting.printed_lines import RESNET, in_one_line, line_of
 
 import class_uncertainty as cu
 from class_uncertainty.reporting import terminal_tables
@@ -30,7 +30,7 @@ def measured(rows: Any, folds: int = 0, network: NetworkSize = RESNET, estimator
     return SimpleNamespace(rows=rows, **about)
 
 
-def test_every_table_names_the_network_and_its_parameters(printed: Printed) -> None:
+def test_every_table_names_the_network_and_its_parameters(printed):
     """As far as they are known: of probabilities from a file no network is."""
     assert "Network: resnet32, 0.46 M parameters." in printed(terminal_tables.print_measured, measured(FULL.classes))
     unknown = printed(terminal_tables.print_measured, measured(FULL.classes, network=NetworkSize("resnet32")))
@@ -45,7 +45,7 @@ def test_every_table_names_the_network_and_its_parameters(printed: Printed) -> N
 
 
 @pytest.mark.parametrize(("has_rate", "strength"), [(True, "0.7 at the learning rate 0.1."), (False, "0.7.")])
-def test_a_strength_names_the_learning_rate_where_there_is_one(printed: Printed, has_rate: bool, strength: str) -> None:
+def test_a_strength_names_the_learning_rate_where_there_is_one(printed, has_rate, strength):
     rows = [replace(row, has_rate=has_rate) for row in FULL.methods]
     about = {"rows": rows, "folds": 0, "estimate": None, "strengths": {0.1: 0.7}, "chosen": (), "network": RESNET}
     judged = SimpleNamespace(classes="abc", train=NO_GROUPS.train, test=None)
@@ -53,7 +53,7 @@ def test_a_strength_names_the_learning_rate_where_there_is_one(printed: Printed,
     assert f"adjustment for the counts (τ): {strength}" in out
 
 
-def test_classes_by_every_measure(printed: Printed) -> None:
+def test_classes_by_every_measure(printed):
     out = printed(terminal_tables.print_measured, measured(FULL.classes, folds=5), width=200)
     row = FULL.classes[2]
     shares = [f"{share:.4f}" for share in (row.cardinality, row.effective, row.uncertainty)]
@@ -70,14 +70,14 @@ def test_classes_by_every_measure(printed: Printed) -> None:
     assert not [word for word in ("Spearman", "harder", "easier") if word in two]
 
 
-def test_one_rank_apart_says_nothing(printed: Printed) -> None:
+def test_one_rank_apart_says_nothing(printed):
     near = [replace(row, rank_uncertainty=row.rank_cardinality + 1) for row in FULL.classes]
     out = printed(terminal_tables.print_measured, measured(near))
     assert "easier" not in out
     assert "rank the classes alike, apart from neighbouring ranks." in in_one_line(out)
 
 
-def test_every_table_says_that_folds_share_copies(printed: Printed) -> None:
+def test_every_table_says_that_folds_share_copies(printed):
     copied = cu.Dataset("x", cu.Data(np.ones((4, 1)), [0, 1, 0, 1]))
     about = {"rows": FULL.methods, "folds": 5, "estimate": None, "strengths": {}, "chosen": (), "network": RESNET}
     compared = SimpleNamespace(**about, dataset=copied)
@@ -94,7 +94,7 @@ def test_every_table_says_that_folds_share_copies(printed: Printed) -> None:
         assert "never saw it" not in out
 
 
-def test_few_classes_and_no_errors(printed: Printed) -> None:
+def test_few_classes_and_no_errors(printed):
     assert "4 classes are few" in printed(terminal_tables.print_measured, measured(class_row_examples(4)))
     assert "Spearman" not in printed(terminal_tables.print_measured, measured(class_row_examples(4, judged=False)))
 
@@ -107,7 +107,7 @@ def ranked(order: int, width: float = 2.0, classes: int = 10) -> list[ClassRow]:
     ]
 
 
-def test_uncertainty_that_ranks_classes_poorly_is_said_to(printed: Printed) -> None:
+def test_uncertainty_that_ranks_classes_poorly_is_said_to(printed):
     """Where some errors clearly differ, of ten classes or more, and of networks that have seen the examples."""
 
     def advised(rows: list[ClassRow], estimator: str = "ensemble") -> bool:
@@ -124,7 +124,7 @@ def test_uncertainty_that_ranks_classes_poorly_is_said_to(printed: Printed) -> N
 
 
 @pytest.mark.parametrize("estimator", ["ensemble", "out-of-fold"])
-def test_images_that_repeat_are_named_first(printed: Printed, estimator: str) -> None:
+def test_images_that_repeat_are_named_first(printed, estimator):
     """Folds do not help against them. Rows of a table may be alike by chance."""
     images = np.zeros((5, 1, 2, 2), np.uint8)
     images[3:] = 1
@@ -141,9 +141,7 @@ def test_images_that_repeat_are_named_first(printed: Printed, estimator: str) ->
 
 
 @pytest.mark.parametrize(("copies", "told"), [(0, False), (1, False), (2, True), (50, True)])
-def test_a_noticeable_share_of_copies_is_told_of_however_classes_rank(
-    printed: Printed, copies: int, told: bool
-) -> None:
+def test_a_noticeable_share_of_copies_is_told_of_however_classes_rank(printed, copies, told):
     """Where a test split judges: without one, the note on folds tells of them."""
     images = np.arange(200, dtype=np.uint8).repeat(4).reshape(200, 1, 2, 2)
     test = cu.Data(images[:4] + 50, [0, 1, 0, 1])
@@ -160,7 +158,7 @@ def test_a_noticeable_share_of_copies_is_told_of_however_classes_rank(
     assert "training images" not in in_one_line(printed(terminal_tables.print_measured, about))
 
 
-def test_classes_that_no_measure_disputes(printed: Printed) -> None:
+def test_classes_that_no_measure_disputes(printed):
     alike = [replace(row, rank_uncertainty=row.rank_cardinality) for row in FULL.classes]
     assert "rank the classes alike" in printed(terminal_tables.print_measured, measured(alike))
     equal = [replace(row, count=7) for row in FULL.classes]
@@ -170,7 +168,7 @@ def test_classes_that_no_measure_disputes(printed: Printed) -> None:
 # Methods
 
 
-def test_methods_and_footnotes(printed: Printed) -> None:
+def test_methods_and_footnotes(printed):
     out = printed(terminal_tables.print_methods, FULL.methods)
     assert line_of(out, "cb-rs")[:8] == ["cb-rs", "0.1", "5", "10.06", "±", "0.50", "-0.06", "10.1"]
     assert line_of(out, "ubrs")[-4:] == ["1", "0.25", "vs", "cb-rs"]
@@ -182,7 +180,7 @@ def test_methods_and_footnotes(printed: Printed) -> None:
     assert not [fact for fact in ("gain", "±", "folds", "ASO") if fact in plain]
 
 
-def test_a_column_without_a_value_is_not_shown_and_not_spoken_of(printed: Printed) -> None:
+def test_a_column_without_a_value_is_not_shown_and_not_spoken_of(printed):
     """Beside others that have one, a missing value is a dash."""
     dropped: list[str] = []
     rows = [replace(NAIVE, few=None), replace(LOST, few=None)]
@@ -193,21 +191,21 @@ def test_a_column_without_a_value_is_not_shown_and_not_spoken_of(printed: Printe
     assert "–" in line_of(out, "dro")
 
 
-def test_forests_have_no_learning_rate(printed: Printed) -> None:
+def test_forests_have_no_learning_rate(printed):
     rows = [replace(row, has_rate=False) for row in (NAIVE, BETTER)]
     assert "lr" not in printed(terminal_tables.print_methods, rows, width=200)
     notes = terminal_tables.footnotes(rows, folds=0)
     assert "gain: naive's error less the method's." in notes[0]
 
 
-def test_collapsed_runs_have_a_note() -> None:
+def test_collapsed_runs_have_a_note():
     notes = terminal_tables.footnotes([NAIVE, replace(BETTER, collapsed=2)], folds=0)
     assert [note for note in notes if "one class" in note] == [
         "ubrs: 2 of 5 runs predict one class only, and count in the mean."
     ]
 
 
-def test_no_note_is_on_the_worst_tenth_of_two_classes(printed: Printed) -> None:
+def test_no_note_is_on_the_worst_tenth_of_two_classes(printed):
     dropped: list[str] = []
     out = printed(lambda: dropped.extend(terminal_tables.print_methods(FULL.methods, 2)))
     assert "worst 10th" not in out
@@ -216,13 +214,13 @@ def test_no_note_is_on_the_worst_tenth_of_two_classes(printed: Printed) -> None:
 
 
 @pytest.mark.parametrize("seedless", [True, False])
-def test_only_rows_without_chance_are_called_the_same_network(seedless: bool) -> None:
+def test_only_rows_without_chance_are_called_the_same_network(seedless):
     """Two networks may have the same error by chance."""
     notes = terminal_tables.footnotes([replace(NAIVE, error_sd=0.0, seedless=seedless)], folds=0)
     assert any("the same network" in note for note in notes) == seedless
 
 
-def test_footnotes_count_the_tests_and_say_which_naive_the_gains_are_over() -> None:
+def test_footnotes_count_the_tests_and_say_which_naive_the_gains_are_over():
     """1 - 0.05 / 2 = 0.975."""
     tested = replace(BETTER, method="ubrw", aso_against="naive")
     notes = " ".join(terminal_tables.footnotes([NAIVE, BETTER, tested], folds=0))
@@ -233,7 +231,7 @@ def test_footnotes_count_the_tests_and_say_which_naive_the_gains_are_over() -> N
     assert "1 test at confidence 0.95" in own
 
 
-def test_a_narrow_terminal_keeps_the_learning_rate_longer_than_the_trainings(printed: Printed) -> None:
+def test_a_narrow_terminal_keeps_the_learning_rate_longer_than_the_trainings(printed):
     dropped = {}
     for width in range(30, 161, 5):
         out = in_one_line(printed(terminal_tables.print_methods, (NAIVE, LOST), width=width))
@@ -253,7 +251,7 @@ def estimators(*rows: EstimatorRow) -> EstimatorComparison:
 COMPARISON = estimators(LONGEST, replace(LONGEST, estimator="cardinality", lr=None, cost=0.0))
 
 
-def test_a_wide_terminal_shows_every_column_of_estimators(printed: Printed) -> None:
+def test_a_wide_terminal_shows_every_column_of_estimators(printed):
     out = printed(terminal_tables.print_estimator_comparison, COMPARISON, width=120)
     head = "estimator score lr trainings ρ ensemble ens. beyond N ρ error err. beyond N"
     assert in_one_line(out.splitlines()[1]) == head
@@ -273,16 +271,14 @@ def test_a_wide_terminal_shows_every_column_of_estimators(printed: Printed) -> N
         (24, "ens. beyond N, lr, score, ρ ensemble, err. beyond N, trainings", ["out-of-fold", "–"]),
     ],
 )
-def test_a_narrow_terminal_drops_columns_of_estimators(
-    printed: Printed, width: int, dropped: str, cells: list[str]
-) -> None:
+def test_a_narrow_terminal_drops_columns_of_estimators(printed, width, dropped, cells):
     out = printed(terminal_tables.print_estimator_comparison, COMPARISON, width=width)
     assert line_of(out, "out-of-fold") == cells
     assert f"No room for {dropped}:" in in_one_line(out)
     assert "…" not in out
 
 
-def test_imported_rows_are_marked_and_told_once_where_all_are(printed: Printed) -> None:
+def test_imported_rows_are_marked_and_told_once_where_all_are(printed):
     imported = replace(BETTER, marks=("imported",))
     out = in_one_line(printed(terminal_tables.print_methods, [NAIVE, imported], width=200))
     assert "ubrs (imported)" in out

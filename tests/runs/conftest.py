@@ -1,9 +1,7 @@
 """What tests of the store share."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from example_results import DATA, add_data, fill, make_measurement, make_result
@@ -15,27 +13,27 @@ from class_uncertainty.runs.result_lines import export_lines
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path):
     with Store(tmp_path / "runs.sqlite") as store:
         yield store
 
 
 @pytest.fixture
-def full(store: Store) -> Store:
+def full(store):
     for data in (DATA, OTHER, VALIDATION):
         fill(store, data)
     return store
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> Store:
+def empty(tmp_path):
     empty = Store(tmp_path / "empty.sqlite")
     empty.create_file()
     return empty
 
 
 @pytest.fixture
-def lines() -> dict[str, dict[str, Any]]:
+def lines():
     """One line of each kind."""
     import tempfile
 

@@ -56,6 +56,6 @@ def test_rates_are_chosen_from_two_by_networks_that_are_not_judged():
     ],
     ids=["lowest error", "a tie", "diverged", "all diverged"],
 )
-def test_the_best_rate(errors: dict, lr: float) -> None:
+def test_the_best_rate(errors, lr):
     assert best_rate(errors) == lr
     assert RateChoice.of("ldam", errors) == RateChoice("ldam", lr, errors)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import sqlite3
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +9,7 @@ from watching import Watched
 
 import class_uncertainty as cu
 from class_uncertainty.estimation import EstimateRequest
-from class_uncertainty.runs import Store
-from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.keys import lane_key
@@ -20,7 +18,7 @@ RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
 STATS = cu.Stats([30, 20, 10], [0.1, 0.2, 0.4])
 
 
-def test_a_store_is_opened_from_its_path_and_closed_at_the_end(tmp_path: Path, digits: cu.Dataset) -> None:
+def test_a_store_is_opened_from_its_path_and_closed_at_the_end(tmp_path, digits):
     with open_context(digits, Settings(recipe=RECIPE, store=tmp_path / "deep" / "runs.sqlite")) as context:
         assert context.store.path == tmp_path / "deep" / "runs.sqlite"
         assert (context.dataset, context.train, context.recipe) == (digits, digits.train, RECIPE)
@@ -30,15 +28,13 @@ def test_a_store_is_opened_from_its_path_and_closed_at_the_end(tmp_path: Path, d
         context.store.connection.execute("SELECT 1")
 
 
-def test_a_store_that_is_given_open_stays_open(store: Store, digits: cu.Dataset) -> None:
+def test_a_store_that_is_given_open_stays_open(store, digits):
     with open_context(digits, Settings(recipe=RECIPE, store=store)) as context:
         assert context.store is store
     assert len(store.data()) == 1
 
 
-def test_without_a_store_a_temporary_one_is_used_and_removed(
-    digits: cu.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_store_a_temporary_one_is_used_and_removed(digits, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with open_context(digits, Settings()) as context:
         folder = context.store.path.parent
@@ -49,13 +45,13 @@ def test_without_a_store_a_temporary_one_is_used_and_removed(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_plain_data_become_a_data_set_without_a_test_split(digits: cu.Dataset) -> None:
+def test_plain_data_become_a_data_set_without_a_test_split(digits):
     with open_context(digits.train, Settings(recipe=RECIPE)) as context:
         assert context.dataset.train is digits.train
         assert context.dataset.test is None
 
 
-def test_a_deadline_is_made_of_seconds_or_taken_as_it_is(store: Store, digits: cu.Dataset) -> None:
+def test_a_deadline_is_made_of_seconds_or_taken_as_it_is(store, digits):
     with (
         open_context(digits, Settings(recipe=RECIPE, store=store, budget=1e-9)) as context,
         pytest.raises(cu.Unfinished, match="0 of 1"),
@@ -67,14 +63,12 @@ def test_a_deadline_is_made_of_seconds_or_taken_as_it_is(store: Store, digits: c
 
 
 @pytest.fixture
-def context(store: Store, digits: cu.Dataset) -> Context:
+def context(store, digits):
     with open_context(digits, Settings(recipe=RECIPE, store=store)) as context:
         return context
 
 
-def test_keys_neither_train_nor_read_nor_write(
-    context: Context, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_neither_train_nor_read_nor_write(context, digits, monkeypatch):
     """They are the same after the store is closed and gone."""
     request = EstimateRequest("out-of-fold", 2)
     before = context.result_key(cu.Lane()), context.network_key(cu.Lane()), context.estimate_key(request)
@@ -84,9 +78,7 @@ def test_keys_neither_train_nor_read_nor_write(
     assert (context.result_key(cu.Lane()), context.network_key(cu.Lane()), context.estimate_key(request)) == before
 
 
-def test_a_network_is_known_by_what_it_was_trained_on_and_a_result_by_what_judges_it(
-    context: Context, digits: cu.Dataset
-) -> None:
+def test_a_network_is_known_by_what_it_was_trained_on_and_a_result_by_what_judges_it(context, digits):
     other = dataclasses.replace(context, dataset=cu.Dataset("no-test", digits.train))
     lane, student = cu.Lane("naive"), cu.Lane("naive", teaching=cu.Teaching())
     assert context.network_key(lane) == other.network_key(lane)
@@ -95,7 +87,7 @@ def test_a_network_is_known_by_what_it_was_trained_on_and_a_result_by_what_judge
     assert len({*keys, context.network_key(lane)}) == 4
 
 
-def test_estimates_differ_by_estimator_members_seed_rate_and_data(context: Context, digits: cu.Dataset) -> None:
+def test_estimates_differ_by_estimator_members_seed_rate_and_data(context, digits):
     requests = [EstimateRequest(name, members) for name in ("ensemble", "out-of-fold") for members in (2, 3)]
     requests += [EstimateRequest("ensemble", 2, seed=1), EstimateRequest("ensemble", 2, lr=0.3)]
     requests += [EstimateRequest("probabilities:p.npy"), EstimateRequest("probabilities:q.npy")]
@@ -105,7 +97,7 @@ def test_estimates_differ_by_estimator_members_seed_rate_and_data(context: Conte
     assert context.estimate_key(EstimateRequest("ensemble", 2, lr=RECIPE.lr)) in keys
 
 
-def test_what_is_known_of_uncertainty_counts_where_a_method_uses_it(context: Context, digits: cu.Dataset) -> None:
+def test_what_is_known_of_uncertainty_counts_where_a_method_uses_it(context, digits):
     stats = cu.Stats(digits.train.counts, np.arange(1.0, 11))
     assert context.result_key(cu.Lane("naive"), stats) == context.result_key(cu.Lane("naive"))
     assert context.result_key(cu.Lane("ubrw"), stats) != context.result_key(
@@ -113,7 +105,7 @@ def test_what_is_known_of_uncertainty_counts_where_a_method_uses_it(context: Con
     )
 
 
-def test_checkpoints_of_lanes_with_results_are_dropped_and_others_stay(store: Store, digits: cu.Dataset) -> None:
+def test_checkpoints_of_lanes_with_results_are_dropped_and_others_stay(store, digits):
     """A method of two stages has a checkpoint of each."""
     lanes = [cu.Lane("naive"), cu.Lane("crt")]
     watched = Watched()
@@ -128,7 +120,7 @@ def test_checkpoints_of_lanes_with_results_are_dropped_and_others_stay(store: St
         assert not context.checkpoints.folder.exists()
 
 
-def test_key_knows_all_that_determines_a_result() -> None:
+def test_key_knows_all_that_determines_a_result():
     """Each ingredient changes the key; a name for the default learning rate does not."""
     base = {"data": "d", "lane": cu.Lane("ubrw"), "recipe": RECIPE, "stats": STATS, "device": "cpu"}
     changed = {
@@ -175,7 +167,7 @@ def _other(recipe: cu.Recipe) -> list[object]:
     ]
 
 
-def test_a_measure_that_does_not_count_does_not_change_the_key() -> None:
+def test_a_measure_that_does_not_count_does_not_change_the_key():
     """A naive lane is the same whatever is known of the classes' uncertainty."""
     plain = lane_key("d", cu.Lane("naive"), RECIPE, cu.Stats([30, 20, 10]), "cpu")
     assert lane_key("d", cu.Lane("naive"), RECIPE, STATS, "cpu") == plain

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Run
 from runs.filled_stores import estimated, evaluated, everything
 
 import class_uncertainty as cu
@@ -23,7 +22,7 @@ from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.runs import Store
 
 
-def test_a_full_disk_loses_nothing_that_was_stored(store: Store, digits: cu.Dataset) -> None:
+def test_a_full_disk_loses_nothing_that_was_stored(store, digits):
     """SQLite is told that it has no more pages, which is what it sees of a full disk."""
     (result,) = evaluated(store, digits)
     pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
@@ -43,15 +42,13 @@ TWENTY = [cu.Lane(method, seed) for method in ("naive", "cb-rs") for seed in ran
 
 
 @pytest.fixture(scope="module")
-def twenty(digits: cu.Dataset) -> cu.Fit:
+def twenty(digits):
     recipe = dataclasses.replace(cu.training.default_recipe(digits.train), epochs=6)
     return cu.fit(digits.train, TWENTY, recipe=recipe, test=digits.test)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_kill_loses_only_what_was_in_flight(
-    how: signal.Signals, tmp_path: Path, digits: cu.Dataset, twenty: cu.Fit, run: Run
-) -> None:
+def test_a_kill_loses_only_what_was_in_flight(how, tmp_path, digits, twenty, run):
     """Killed amid twenty lanes, the same command goes on, and the end is the same bits as without the kill."""
     path = tmp_path / "runs.sqlite"
     words = ["compare", digits.name, "--methods", "naive,cb-rs", "--seeds", "10", "--epochs", "6"]
@@ -91,7 +88,7 @@ def stored(path: Path) -> int:
     return int(count)
 
 
-def test_two_commands_may_create_one_store_at_once(tmp_path: Path) -> None:
+def test_two_commands_may_create_one_store_at_once(tmp_path):
     """Twenty files, four threads that open each for the first time together."""
     for i in range(20):
         barrier = threading.Barrier(4)
@@ -105,9 +102,7 @@ def test_two_commands_may_create_one_store_at_once(tmp_path: Path) -> None:
             assert [end.result() for end in [pool.submit(open_it) for _ in range(4)]] == [0] * 4
 
 
-def test_a_redefined_estimator_is_not_served_from_the_store(
-    store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_redefined_estimator_is_not_served_from_the_store(store, digits, monkeypatch):
     (before,) = estimated(store, digits, EstimateRequest("ensemble", 2))
     other = dataclasses.replace(
         cu.ESTIMATORS["ensemble"],
@@ -120,7 +115,7 @@ def test_a_redefined_estimator_is_not_served_from_the_store(
 
 
 @pytest.fixture(scope="module")
-def measured(digits: cu.Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def measured(digits, tmp_path_factory):
     """A folder with a store of an ensemble's estimate, and one of two estimates by single networks."""
     folder = tmp_path_factory.mktemp("measured")
     with Store(folder / "ensemble.sqlite") as store:
@@ -132,7 +127,7 @@ def measured(digits: cu.Dataset, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture
-def copied(measured: Path, tmp_path: Path) -> Path:
+def copied(measured, tmp_path):
     """A copy of it, to be damaged."""
     return shutil.copytree(measured, tmp_path / "copied")
 
@@ -156,9 +151,7 @@ def copied(measured: Path, tmp_path: Path) -> Path:
         ("results", "document = CAST(x'ff' || CAST(document AS BLOB) AS TEXT)"),  # no UTF-8
     ],
 )
-def test_a_damaged_row_is_told_of_and_counts_as_missing(
-    table: str, change: str, copied: Path, digits: cu.Dataset, notices: list[str]
-) -> None:
+def test_a_damaged_row_is_told_of_and_counts_as_missing(table, change, copied, digits, notices):
     store = Store(copied / "ensemble.sqlite")
     before = everything(store, digits)
     assert [len(rows) for rows in before.values()] == [1, 2, 1, 2]
@@ -176,9 +169,7 @@ def test_a_damaged_row_is_told_of_and_counts_as_missing(
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone", "another's"])
-def test_damaged_probabilities_are_measured_again(
-    damage: str, copied: Path, digits: cu.Dataset, notices: list[str]
-) -> None:
+def test_damaged_probabilities_are_measured_again(damage, copied, digits, notices):
     """A file beside the store that is not as it was written: one line, and the same bits as before."""
     requests = [EstimateRequest("single"), EstimateRequest("single", seed=1)]
     with Store(copied / "single.sqlite") as store:
@@ -201,13 +192,13 @@ def test_damaged_probabilities_are_measured_again(
     assert "'estimates'" in notices[0]
 
 
-def test_probabilities_stay_on_disk_until_they_are_touched(store: Store, digits: cu.Dataset) -> None:
+def test_probabilities_stay_on_disk_until_they_are_touched(store, digits):
     estimated(store, digits, EstimateRequest("single"))
     (estimate,) = store.estimates(digits.fingerprint)
     assert isinstance(estimate.probabilities, np.memmap)
 
 
-def test_estimates_wait_for_their_folder(store: Store, digits: cu.Dataset, notices: list[str]) -> None:
+def test_estimates_wait_for_their_folder(store, digits, notices):
     """A store that was moved without it: what is right by its checksum is not removed."""
     estimated(store, digits, EstimateRequest("single"))
     away = store.path.with_name("away")
@@ -218,9 +209,7 @@ def test_estimates_wait_for_their_folder(store: Store, digits: cu.Dataset, notic
     assert len(store.estimates(digits.fingerprint)) == 1
 
 
-def test_what_another_process_has_put_in_a_damaged_row_s_place_stays(
-    store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_another_process_has_put_in_a_damaged_row_s_place_stays(store, digits, monkeypatch):
     """Between the read of a damaged row and its removal, another process stores the result again."""
     (result,) = evaluated(store, digits)
     again = dataclasses.replace(result, seconds=2 * result.seconds)
@@ -233,7 +222,7 @@ def test_what_another_process_has_put_in_a_damaged_row_s_place_stays(
     assert store.results(digits.fingerprint) == [again]
 
 
-def test_files_of_a_killed_process_are_swept(store: Store, digits: cu.Dataset) -> None:
+def test_files_of_a_killed_process_are_swept(store, digits):
     store.estimates_folder.mkdir()
     for name, age in (("old.partial", 25 * 3600), ("new.partial", 0)):
         (store.estimates_folder / name).touch()
@@ -242,7 +231,7 @@ def test_files_of_a_killed_process_are_swept(store: Store, digits: cu.Dataset) -
     assert {path.name for path in store.estimates_folder.glob("*.partial")} == {"new.partial"}
 
 
-def test_random_bits_of_the_file(copied: Path, digits: cu.Dataset, notices: list[str]) -> None:
+def test_random_bits_of_the_file(copied, digits, notices):
     """A bit anywhere: rows are as they were or gone, or the file is refused; no value is another."""
     path, rng = copied / "ensemble.sqlite", np.random.default_rng(0)
     with Store(path) as store:

@@ -19,7 +19,7 @@ HOUR = 3600
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path, monkeypatch):
     monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "cache"))
     return tmp_path
 
@@ -53,7 +53,7 @@ def written(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
 
 
-def test_the_cache(place: Path) -> None:
+def test_the_cache(place):
     decode()
     decode(number=40, other=1)
     small, large = sorted(find_cached(), key=lambda item: item.size)
@@ -66,7 +66,7 @@ def test_the_cache(place: Path) -> None:
     assert len(list(find_cached())) == 2
 
 
-def test_checkpoints_are_found_but_no_store_and_none_of_its_results(place: Path, digits: cu.Dataset) -> None:
+def test_checkpoints_are_found_but_no_store_and_none_of_its_results(place, digits):
     store = measure(place, digits, budget=1e-6)
     (running,) = found(place)
     assert (running.path, running.store, running.is_left_behind) == (place / "runs.sqlite.running", store, False)
@@ -78,7 +78,7 @@ def test_checkpoints_are_found_but_no_store_and_none_of_its_results(place: Path,
     assert found(place) == []
 
 
-def test_what_a_store_that_is_gone_has_left(place: Path, digits: cu.Dataset) -> None:
+def test_what_a_store_that_is_gone_has_left(place, digits):
     measure(place, digits)
     (place / "runs.sqlite.running").mkdir()
     (place / "runs.sqlite.running" / f"{'a' * 32}.safetensors").write_bytes(b"x")
@@ -93,7 +93,7 @@ def test_what_a_store_that_is_gone_has_left(place: Path, digits: cu.Dataset) -> 
     assert written(place) == []
 
 
-def test_what_others_made_is_neither_found_nor_removed(place: Path, digits: cu.Dataset) -> None:
+def test_what_others_made_is_neither_found_nor_removed(place, digits):
     store = measure(place, digits, budget=1e-6)
     (place / "notes.running").mkdir()
     (place / "notes.running" / "mine.safetensors").write_bytes(b"x")
@@ -115,7 +115,7 @@ def test_what_others_made_is_neither_found_nor_removed(place: Path, digits: cu.D
     assert not entry.exists()
 
 
-def test_checkpoints_of_a_store_that_another_process_has_open_are_left_alone(place: Path, digits: cu.Dataset) -> None:
+def test_checkpoints_of_a_store_that_another_process_has_open_are_left_alone(place, digits):
     store = measure(place, digits, budget=1e-6)
     before = written(place)
     code = "import sys; from class_uncertainty.runs import Store\nwith Store(sys.argv[1]): print(flush=True); input()"
@@ -132,9 +132,7 @@ def test_checkpoints_of_a_store_that_another_process_has_open_are_left_alone(pla
     assert not housekeeping.PROCESSES.is_dir() or remove(running) == ""
 
 
-def test_where_the_system_does_not_tell_what_is_new_counts_as_in_use(
-    place: Path, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_the_system_does_not_tell_what_is_new_counts_as_in_use(place, digits, monkeypatch):
     measure(place, digits, budget=1e-6)
     monkeypatch.setattr(housekeeping, "PROCESSES", place / "nowhere")
     (running,) = found(place)
@@ -147,7 +145,7 @@ def test_where_the_system_does_not_tell_what_is_new_counts_as_in_use(
     assert remove(running) == ""
 
 
-def test_what_a_killed_process_left_in_the_cache_goes_after_a_day(place: Path) -> None:
+def test_what_a_killed_process_left_in_the_cache_goes_after_a_day(place):
     partial = place / "cache" / f"{'a' * 32}.cache.1-2.partial"
     partial.parent.mkdir()
     partial.write_bytes(bytes(100))
@@ -160,7 +158,7 @@ def test_what_a_killed_process_left_in_the_cache_goes_after_a_day(place: Path) -
     assert written(place / "cache") == []
 
 
-def test_a_folder_that_is_none(place: Path) -> None:
+def test_a_folder_that_is_none(place):
     with pytest.raises(cu.InputError, match="is not a folder"):
         found(place / "nosuch")
     assert found(place) == []  # no cache yet

@@ -1,8 +1,7 @@
 """Training through the store: what it has is not trained again, and only plain lanes are stored as results."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from threading import Event
 
 import numpy as np
@@ -34,12 +33,12 @@ EVERYTHING = [EstimateRequest(name, 2, seed=3) for name in NAMES]
 
 
 @pytest.fixture(scope="module")
-def without_test(digits: cu.Dataset) -> cu.Dataset:
+def without_test(digits):
     return cu.Dataset("no-test", digits.train)
 
 
 @pytest.fixture
-def checkpoints_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+def checkpoints_every_epoch(monkeypatch):
     monkeypatch.setattr("class_uncertainty.runs.context.EVERY", 1)
 
 
@@ -66,9 +65,7 @@ def naive(*seeds: int) -> list[cu.Lane]:
 
 
 @pytest.fixture(scope="module")
-def all_kinds(
-    tmp_path_factory: pytest.TempPathFactory, digits: cu.Dataset
-) -> Iterator[tuple[Store, list[cu.Estimate]]]:
+def all_kinds(tmp_path_factory, digits):
     """Every kind of estimate, trained together."""
     watched = Watched()
     with Store(tmp_path_factory.mktemp("all") / "runs.sqlite") as store:
@@ -77,9 +74,7 @@ def all_kinds(
         yield store, trained
 
 
-def test_estimates_of_the_store_are_those_of_estimate(
-    all_kinds: tuple[Store, list[cu.Estimate]], digits: cu.Dataset
-) -> None:
+def test_estimates_of_the_store_are_those_of_estimate(all_kinds, digits):
     """A second call trains nothing."""
     store, first = all_kinds
     again = estimates(store, digits, EVERYTHING, no_training)
@@ -91,9 +86,7 @@ def test_estimates_of_the_store_are_those_of_estimate(
         assert (two.score, two.cost) == (alone.score, alone.cost)
 
 
-def test_only_plain_members_are_results_of_a_method(
-    all_kinds: tuple[Store, list[cu.Estimate]], digits: cu.Dataset
-) -> None:
+def test_only_plain_members_are_results_of_a_method(all_kinds, digits):
     """Those of the ensemble are. Folds, bootstraps, cycles, dropout and DUQ are not."""
     store, _ = all_kinds
     stored = {(result.method, result.seed): result for result in store.results(digits.fingerprint)}
@@ -105,7 +98,7 @@ def test_only_plain_members_are_results_of_a_method(
 
 
 @pytest.mark.parametrize("name", ["bootstrap", "out-of-fold", "snapshot"])
-def test_members_that_are_not_plain_leave_naive_alone(name: str, store: Store, digits: cu.Dataset) -> None:
+def test_members_that_are_not_plain_leave_naive_alone(name, store, digits):
     """A naive lane of the same seed is then trained on all examples."""
     estimates(store, digits, [EstimateRequest(name, 2)])
     assert store.results(digits.fingerprint) == []
@@ -113,7 +106,7 @@ def test_members_that_are_not_plain_leave_naive_alone(name: str, store: Store, d
     assert result.scores == cu.fit(digits.train, naive(0), recipe=RECIPE, test=digits.test).results[0].scores
 
 
-def test_of_several_estimates_only_missing_ones_are_trained(store: Store, digits: cu.Dataset) -> None:
+def test_of_several_estimates_only_missing_ones_are_trained(store, digits):
     watched = Watched()
     first = estimates(store, digits, [EstimateRequest("ensemble", 2), EstimateRequest("online", 2)], watched)
     assert watched.trained == 3
@@ -125,7 +118,7 @@ def test_of_several_estimates_only_missing_ones_are_trained(store: Store, digits
     assert np.array_equal(more[3].uncertainty, first[1].uncertainty)
 
 
-def test_of_several_lanes_only_missing_ones_are_trained(store: Store, digits: cu.Dataset) -> None:
+def test_of_several_lanes_only_missing_ones_are_trained(store, digits):
     """Results come in the order of the lanes."""
     watched = Watched()
     first = results(store, digits, naive(0, 1), watched)
@@ -136,7 +129,7 @@ def test_of_several_lanes_only_missing_ones_are_trained(store: Store, digits: cu
     assert more[1:] == first[::-1]
 
 
-def test_learning_rates_are_told_apart(store: Store, digits: cu.Dataset) -> None:
+def test_learning_rates_are_told_apart(store, digits):
     slow, fast = estimates(store, digits, [EstimateRequest("single", lr=lr) for lr in (0.01, 0.2)])
     assert [estimate.results[0].lr for estimate in (slow, fast)] == [0.01, 0.2]
     assert not np.array_equal(slow.probabilities, fast.probabilities)
@@ -145,7 +138,7 @@ def test_learning_rates_are_told_apart(store: Store, digits: cu.Dataset) -> None
     assert len(store.estimates(digits.fingerprint)) == 3
 
 
-def test_a_result_of_another_method_in_the_place_of_one_is_refused(store: Store, digits: cu.Dataset) -> None:
+def test_a_result_of_another_method_in_the_place_of_one_is_refused(store, digits):
     """Whoever writes a file of results chooses its keys."""
     with open_context(digits, Settings(recipe=RECIPE, store=store)) as context:
         key = context.stored_result_key(cu.Lane("naive"))
@@ -156,7 +149,7 @@ def test_a_result_of_another_method_in_the_place_of_one_is_refused(store: Store,
 
 
 @pytest.mark.usefixtures("checkpoints_every_epoch")
-def test_checkpoints_are_gone_at_the_end(store: Store, digits: cu.Dataset, without_test: cu.Dataset) -> None:
+def test_checkpoints_are_gone_at_the_end(store, digits, without_test):
     folder = store.path.with_name("runs.sqlite.running")
     requests = [EstimateRequest(name, 2) for name in ("out-of-fold", "snapshot", "online", "mc-dropout")]
     for dataset in (digits, without_test):
@@ -167,7 +160,7 @@ def test_checkpoints_are_gone_at_the_end(store: Store, digits: cu.Dataset, witho
         assert not folder.exists()
 
 
-def test_errors_without_a_test_split_come_from_folds(store: Store, without_test: cu.Dataset) -> None:
+def test_errors_without_a_test_split_come_from_folds(store, without_test):
     """They are of one naive lane, for all estimates at a learning rate; no member's own are stored."""
     requests = [EstimateRequest(name, 2) for name in ("ensemble", "out-of-fold", "duq")]
     requests += [EstimateRequest("ensemble", 2, lr=0.3)]
@@ -187,9 +180,7 @@ def test_errors_without_a_test_split_come_from_folds(store: Store, without_test:
     estimates(store, without_test, requests, no_training)
 
 
-def test_a_file_is_read_anew(
-    store: Store, digits: cu.Dataset, without_test: cu.Dataset, tmp_path: Path, rng: np.random.Generator
-) -> None:
+def test_a_file_is_read_anew(store, digits, without_test, tmp_path, rng):
     """It trains nothing, has no errors, and replaces what was read before."""
     request = EstimateRequest(f"probabilities:{tmp_path / 'p.npy'}")
     for dataset in (digits, without_test):
@@ -203,7 +194,7 @@ def test_a_file_is_read_anew(
 
 @pytest.mark.usefixtures("checkpoints_every_epoch")
 @pytest.mark.parametrize("kind", ["judged on a test split", "judged by folds"])
-def test_a_stop_keeps_what_is_finished(kind: str, digits: cu.Dataset, without_test: cu.Dataset, tmp_path: Path) -> None:
+def test_a_stop_keeps_what_is_finished(kind, digits, without_test, tmp_path):
     """Stopped in the last of three stacks, the same call trains no network twice and ends with the same bits."""
     dataset, recipe = digits if "test" in kind else without_test, replace(RECIPE, epochs=3)
     requests = [EstimateRequest("ensemble", 6), EstimateRequest("out-of-fold", 5)]  # five lanes of a stack
@@ -231,7 +222,7 @@ def test_a_stop_keeps_what_is_finished(kind: str, digits: cu.Dataset, without_te
     assert watched.trained <= 1 + (0 if dataset.test else 5)
 
 
-def test_members_come_from_the_store(store: Store, digits: cu.Dataset) -> None:
+def test_members_come_from_the_store(store, digits):
     """Those of an ensemble that was measured are not trained again; other lanes and other recipes are."""
     (ensemble,) = estimates(store, digits, [EstimateRequest("ensemble", 2, 20)])
     watched = Watched()
@@ -245,9 +236,7 @@ def test_members_come_from_the_store(store: Store, digits: cu.Dataset) -> None:
     assert [result.recipe.epochs for result in again.results] == [1, 1]
 
 
-def test_a_lane_that_is_given_twice_is_trained_and_read_once(
-    store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lane_that_is_given_twice_is_trained_and_read_once(store, digits, monkeypatch):
     watched, keys, get_network = Watched(), [], Store.get_network
     monkeypatch.setattr(Store, "get_network", lambda store, key: keys.append(key) or get_network(store, key))
     with open_context(digits, Settings(recipe=RECIPE, store=store, progress=watched)) as context:
@@ -258,7 +247,7 @@ def test_a_lane_that_is_given_twice_is_trained_and_read_once(
     assert not np.array_equal(p[0], p[1])
 
 
-def test_networks_of_the_store_are_those_that_were_trained(store: Store, digits: cu.Dataset) -> None:
+def test_networks_of_the_store_are_those_that_were_trained(store, digits):
     """Students too, whose teachers are part of the key."""
     students = [cu.Lane("naive", 0, teaching=cu.Teaching(temperature=t)) for t in (2.0, 4.0)]
     with open_context(digits, Settings(recipe=RECIPE, store=store)) as context:
@@ -283,7 +272,7 @@ class Elsewhere:
     train = staticmethod(train_here)
 
 
-def test_a_network_that_an_executor_trains_is_the_same(digits: cu.Dataset) -> None:
+def test_a_network_that_an_executor_trains_is_the_same(digits):
     answers = []
     for where in ({"device": "cpu"}, {"on": Elsewhere()}):
         with open_context(digits, Settings(recipe=RECIPE, **where)) as context:
@@ -291,7 +280,7 @@ def test_a_network_that_an_executor_trains_is_the_same(digits: cu.Dataset) -> No
     assert np.array_equal(*answers)
 
 
-def test_fit_and_store_always_trains_and_keeps_naive_networks(store: Store, digits: cu.Dataset) -> None:
+def test_fit_and_store_always_trains_and_keeps_naive_networks(store, digits):
     watched, uncertainty = Watched(), cu.Stats(digits.train.counts, np.arange(1.0, 11))
     with open_context(digits, Settings(recipe=RECIPE, store=store, progress=watched)) as context:
         for _ in range(2):
@@ -306,9 +295,7 @@ def test_fit_and_store_always_trains_and_keeps_naive_networks(store: Store, digi
         assert store.get(context.result_key(cu.Lane("ubrw"), uncertainty)) is not None
 
 
-def test_results_by_folds_of_networks_at_hand_are_those_of_the_lane(
-    store: Store, without_test: cu.Dataset, tmp_path: Path
-) -> None:
+def test_results_by_folds_of_networks_at_hand_are_those_of_the_lane(store, without_test, tmp_path):
     (lane,) = naive(0)
     with open_context(without_test, Settings(recipe=RECIPE, store=store)) as context:
         add_fold_results(context, [lane], load_or_fit(context, folded(lane)))
@@ -323,7 +310,7 @@ def test_results_by_folds_of_networks_at_hand_are_those_of_the_lane(
     )
 
 
-def test_a_member_that_diverged_is_not_trained_again(store: Store, digits: cu.Dataset) -> None:
+def test_a_member_that_diverged_is_not_trained_again(store, digits):
     request = EstimateRequest("ensemble", 2, lr=1e30)
     first = estimates(store, digits, [request])
     assert not isinstance(first[0], cu.Estimate)
@@ -332,16 +319,14 @@ def test_a_member_that_diverged_is_not_trained_again(store: Store, digits: cu.Da
     assert "diverged in epoch 1" in str(first[0])
 
 
-def test_a_disk_that_does_not_keep_what_is_written(
-    store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_does_not_keep_what_is_written(store, digits, monkeypatch):
     monkeypatch.setattr(Store, "get", lambda store, key: None)
     with pytest.raises(cu.MachineFault, match=r"runs\.sqlite.*does not give back"):
         results(store, digits, naive(0))
 
 
 @pytest.fixture
-def of_older_revision(store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> Store:
+def of_older_revision(store, digits, monkeypatch):
     """A store with a row, networks, an estimate and a remedy of dro-learned, from before it was revised."""
     with monkeypatch.context() as before:
         before.setitem(cu.METHODS, "dro-learned", replace(cu.METHODS["dro-learned"], revision=0))
@@ -361,9 +346,7 @@ def everything_of_dro(store: Store, digits: cu.Dataset, retrain_older: bool = Fa
     return shown | {"network": network.is_older, "estimate": any(result.is_older for result in estimate.results)}
 
 
-def test_what_an_older_revision_trained_counts_and_is_marked(
-    of_older_revision: Store, digits: cu.Dataset, forbid_training: Callable[[], None]
-) -> None:
+def test_what_an_older_revision_trained_counts_and_is_marked(of_older_revision, digits, forbid_training):
     forbid_training()
     shown = everything_of_dro(of_older_revision, digits)
     assert shown.pop("naive") is False
@@ -372,7 +355,7 @@ def test_what_an_older_revision_trained_counts_and_is_marked(
     assert measured.document()["marks"] == [OLDER]
 
 
-def test_it_is_trained_again_on_request_and_kept(of_older_revision: Store, digits: cu.Dataset) -> None:
+def test_it_is_trained_again_on_request_and_kept(of_older_revision, digits):
     before = of_older_revision.results(digits.fingerprint)
     shown = everything_of_dro(of_older_revision, digits, retrain_older=True)
     assert set(shown.values()) == {False}
@@ -381,7 +364,7 @@ def test_it_is_trained_again_on_request_and_kept(of_older_revision: Store, digit
     assert set(everything_of_dro(of_older_revision, digits).values()) == {False}  # the newest is taken
 
 
-def test_a_remedy_of_older_networks_is_marked(of_older_revision: Store, digits: cu.Dataset) -> None:
+def test_a_remedy_of_older_networks_is_marked(of_older_revision, digits):
     """Only networks are stored: what is averaged now is no newer than they are."""
     of_older_revision.connection.execute("DELETE FROM results")
     rows = cu.compare(digits, ["dro-learned*2"], 1, recipe=RECIPE, store=of_older_revision).rows

@@ -21,7 +21,7 @@ def entropy(p: np.ndarray) -> np.ndarray:
     return -(p * np.log(p)).sum(axis=-1)
 
 
-def test_the_vectors_are_class_means_of_each_score() -> None:
+def test_the_vectors_are_class_means_of_each_score():
     estimate = replace(make_estimate(), extra_scores={"kernel": np.linspace(0, 1, 30)})
     measured = Measurement.of(estimate)
     p, labels = estimate.probabilities.astype(np.float64), estimate.labels
@@ -39,7 +39,7 @@ def test_the_vectors_are_class_means_of_each_score() -> None:
     assert set(measured.raw) == {*SCORES, "kernel"}
 
 
-def test_the_rest_is_what_the_members_have_in_common() -> None:
+def test_the_rest_is_what_the_members_have_in_common():
     results = [make_result(cu.Lane("naive", seed, 0.3)) for seed in (4, 5)]
     results[1] = replace(results[1], scores=replace(results[1].scores, class_errors=(10.0, 20.0, 0.0)))
     measured = Measurement.of(replace(make_estimate(), results=tuple(results), score="true-class"))
@@ -50,7 +50,7 @@ def test_the_rest_is_what_the_members_have_in_common() -> None:
     assert Measurement.of(replace(make_estimate(), results=unjudged)).class_errors is None
 
 
-def test_methods_get_the_estimator_s_own_score_or_another() -> None:
+def test_methods_get_the_estimator_s_own_score_or_another():
     estimate = make_estimate()
     measured = Measurement.of(estimate)
     for score, given in (("predictive", None), ("true-class", "true-class")):
@@ -60,7 +60,7 @@ def test_methods_get_the_estimator_s_own_score_or_another() -> None:
 
 
 @pytest.mark.parametrize("score", ["predictive", "true-class"])
-def test_classes_look_as_they_do_in_the_estimate(score: str) -> None:
+def test_classes_look_as_they_do_in_the_estimate(score):
     estimate, measured = make_estimate().using(score), Measurement.of(make_estimate()).using(score)
     np.testing.assert_array_equal(measured.vector, estimate.raw)
     np.testing.assert_array_equal(measured.mu, estimate.mu)
@@ -68,20 +68,20 @@ def test_classes_look_as_they_do_in_the_estimate(score: str) -> None:
     assert class_rows(DATA.classes, DATA.counts, measured) == class_rows(DATA.classes, DATA.counts, estimate)
 
 
-def test_without_disagreement_there_is_no_share_of_it() -> None:
+def test_without_disagreement_there_is_no_share_of_it():
     measured = Measurement.of(make_estimate())
     assert replace(measured, raw=measured.raw | {"epistemic": (0.0, 0.0, 0.0)}).epistemic_share is None
     assert make_measurement().epistemic_share is None  # a document without that score
 
 
-def test_vectors_survive_json_to_the_last_bit(rng: np.random.Generator) -> None:
+def test_vectors_survive_json_to_the_last_bit(rng):
     """Results are found by a digest of the bits."""
     vectors = {score: tuple(rng.lognormal(-3, 9, 50).tolist()) for score in ("predictive", "true-class")}
     measured = make_measurement(raw=vectors, class_errors=tuple(rng.random(50).tolist()))
     assert parse_measurement(json.loads(json.dumps(asdict(measured)))) == measured
 
 
-def test_an_older_document_is_of_the_first_seed() -> None:
+def test_an_older_document_is_of_the_first_seed():
     document = asdict(make_measurement())
     del document["seed"]
     assert parse_measurement(json.loads(json.dumps(document))) == make_measurement()
@@ -98,7 +98,7 @@ def test_an_older_document_is_of_the_first_seed() -> None:
         {"recipe": {}},
     ],
 )
-def test_what_is_no_measurement_is_refused(changes: dict) -> None:
+def test_what_is_no_measurement_is_refused(changes):
     with refused(next(iter(changes)) if "raw" not in changes else ""):
         measurement = make_measurement(**changes)
         check_record(measurement)

@@ -17,17 +17,17 @@ RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
 
 
 @pytest.fixture(scope="module")
-def estimate(digits: cu.Dataset) -> cu.Estimate:
+def estimate(digits):
     return cu.estimate(digits, "ensemble", 2, RECIPE)
 
 
 @pytest.fixture(scope="module")
-def results(digits: cu.Dataset, estimate: cu.Estimate) -> list[cu.Result]:
+def results(digits, estimate):
     lanes = [cu.Lane(name, seed) for name in ("naive", "cb-rs", "ubrs") for seed in (0, 1)]
     return cu.fit(digits.train, lanes, recipe=RECIPE, test=digits.test, stats=estimate.stats).results
 
 
-def test_a_class_by_every_measure(digits: cu.Dataset, estimate: cu.Estimate) -> None:
+def test_a_class_by_every_measure(digits, estimate):
     rows = class_rows(digits.classes, digits.train.counts.tolist(), estimate)
     inverse = 1 / digits.train.counts
     assert [row.name for row in rows] == list(digits.classes)
@@ -45,7 +45,7 @@ def test_a_class_by_every_measure(digits: cu.Dataset, estimate: cu.Estimate) -> 
 
 
 @pytest.mark.parametrize("has_test", [True, False])
-def test_a_measurement_has_the_intervals_of_its_estimate(has_test: bool) -> None:
+def test_a_measurement_has_the_intervals_of_its_estimate(has_test):
     examples = cu.Data(np.zeros((30, 2), np.float32), np.arange(30) % 3)
     dataset = cu.Dataset("toy", examples, examples if has_test else None)
     estimate = make_estimate(estimator="out-of-fold")
@@ -56,7 +56,7 @@ def test_a_measurement_has_the_intervals_of_its_estimate(has_test: bool) -> None
     assert [row.high for row in rows] == pytest.approx([100 * ends.high for ends in intervals])
 
 
-def test_spearman_is_over_the_classes_with_an_error() -> None:
+def test_spearman_is_over_the_classes_with_an_error():
     errors = [row.error for row in FULL.classes]
     expected = spearmanr([row.uncertainty for row in FULL.classes], errors).statistic
     assert spearman(FULL.classes, "uncertainty") == pytest.approx(expected)
@@ -65,7 +65,7 @@ def test_spearman_is_over_the_classes_with_an_error() -> None:
     assert spearman(unjudged, "uncertainty") is None
 
 
-def test_a_method_over_its_seeds(results: list[cu.Result], estimate: cu.Estimate) -> None:
+def test_a_method_over_its_seeds(results, estimate):
     naive, cb_rs, ubrs = method_rows(results, estimate.cost)
     for i, row in enumerate((naive, cb_rs, ubrs)):
         errors = [result.error for result in results[2 * i : 2 * i + 2]]
@@ -80,7 +80,7 @@ def test_a_method_over_its_seeds(results: list[cu.Result], estimate: cu.Estimate
     assert (naive.cost, cb_rs.cost, ubrs.cost) == (1, 1, 1 + estimate.cost)
 
 
-def test_seeds_of_one_error_are_no_twins_unless_their_losses_agree(results: list[cu.Result]) -> None:
+def test_seeds_of_one_error_are_no_twins_unless_their_losses_agree(results):
     first = results[0]
     alike = replace(first, seed=1)
     by_chance = replace(alike, scores=replace(first.scores, nll=first.scores.nll + 1e-6))
@@ -90,7 +90,7 @@ def test_seeds_of_one_error_are_no_twins_unless_their_losses_agree(results: list
     assert not method_rows([first])[0].seedless  # one run says nothing
 
 
-def test_one_run_has_no_deviation_and_no_gain_without_naive(results: list[cu.Result]) -> None:
+def test_one_run_has_no_deviation_and_no_gain_without_naive(results):
     (row,) = method_rows(results[2:3])
     assert (row.runs, row.error_sd, row.gain, row.aso) == (1, None, None, None)
 
@@ -121,7 +121,7 @@ OTHERS = {
 }
 
 
-def test_the_confidence_is_corrected_for_the_number_of_tests() -> None:
+def test_the_confidence_is_corrected_for_the_number_of_tests():
     """Bonferroni: 1 - 0.05 / 3 where three rows are tested, and 1 - 0.05 where one is."""
     results = runs("naive", 0.1, *NAIVE) + [result for name in OTHERS for result in runs(name, 0.1, *OTHERS[name])]
     naive, *others = method_rows(results, against="naive")
@@ -135,14 +135,14 @@ def test_the_confidence_is_corrected_for_the_number_of_tests() -> None:
     assert tested.aso == pytest.approx(cu.aso(OTHERS["ubrs"], OTHERS["cb-rs"]))
 
 
-def test_a_row_without_a_result_is_no_test() -> None:
+def test_a_row_without_a_result_is_no_test():
     results = runs("naive", 0.1, *NAIVE) + runs("cb-rs", 0.1, *OTHERS["cb-rs"]) + runs("ubrs", 0.1, None, None)
     rows = {row.method: row for row in method_rows(results, against="naive")}
     assert rows["cb-rs"].aso == pytest.approx(cu.aso(OTHERS["cb-rs"], NAIVE))
     assert (rows["ubrs"].aso, rows["ubrs"].aso_against, rows["ubrs"].gain) == (None, None, None)
 
 
-def test_seeds_that_change_nothing_are_no_test() -> None:
+def test_seeds_that_change_nothing_are_no_test():
     """Repeats of the same number would make any difference significant."""
     same = [*runs("cb-rs", 0.1, 5.0, 5.0, 5.0), *runs("ubrs", 0.1, 4.0, 4.0, 4.0)]
     assert [row.aso for row in method_rows(same)] == [None, None]
@@ -150,7 +150,7 @@ def test_seeds_that_change_nothing_are_no_test() -> None:
     assert [row.aso is None for row in method_rows(differing)] == [True, False]
 
 
-def test_rows_at_different_rates_are_compared() -> None:
+def test_rows_at_different_rates_are_compared():
     """With a row's only learning rate, if it has none in common; not with one of several."""
     results = runs("naive", 0.4, *NAIVE) + runs("cb-rs", 0.2, *OTHERS["cb-rs"]) + runs("ubrs", 0.1, *OTHERS["ubrs"])
     _, cb_rs, ubrs = method_rows(results)
@@ -163,7 +163,7 @@ def test_rows_at_different_rates_are_compared() -> None:
     assert (rows["cb-rs", 0.2].naive_lr, rows["cb-rs", 0.4].naive_lr) == (0.2, 0.4)
 
 
-def test_rows_at_chosen_rates_are_compared_with_each_other() -> None:
+def test_rows_at_chosen_rates_are_compared_with_each_other():
     """Even where naive was trained at the same rate for another reason; rows at other rates are compared as ever."""
     results = runs("naive", 0.4, *NAIVE) + runs("naive", 0.1, 50.0, 51.0)
     results += runs("cb", 0.1, *OTHERS["cb"]) + runs("cb-rs", 0.1, *OTHERS["cb-rs"])
@@ -194,11 +194,11 @@ def test_rows_at_chosen_rates_are_compared_with_each_other() -> None:
         ("cb-focal:beta=0.9@uncertainty", "cb-focal:beta=0.9"),
     ],
 )
-def test_counterparts(method: str, counterpart: str) -> None:
+def test_counterparts(method, counterpart):
     assert counterpart_of(method) == counterpart
 
 
-def test_a_counterpart_drops_constants_that_it_does_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_counterpart_drops_constants_that_it_does_not_take(monkeypatch):
     """No row of today has a constant that its counterpart lacks."""
     monkeypatch.setitem(cu.METHODS, "ubm-ldam-cbrw", replace(cu.METHODS["ubm-ldam-cbrw"], counterpart="ldam"))
     assert counterpart_of("ubm-ldam-cbrw:beta=0.9:tau=0.3") == "ldam:tau=0.3"
@@ -206,7 +206,7 @@ def test_a_counterpart_drops_constants_that_it_does_not_take(monkeypatch: pytest
     assert counterpart_of("ubrw-focal:gamma=1") == "cb-rs"
 
 
-def test_a_counterpart_may_have_other_constants_if_it_is_the_only_one() -> None:
+def test_a_counterpart_may_have_other_constants_if_it_is_the_only_one():
     """`cb-focal:beta=0.99:gamma=1` is what `ubrw-focal:gamma=1` is compared with, if nothing is nearer."""
     ours, other = runs("ubrw-focal:gamma=1", 0.1, 10.0, 11.0), runs("cb-focal:beta=0.99:gamma=1", 0.1, 20.0, 21.0)
     assert method_rows([*ours, *other])[0].aso_against == "cb-focal:beta=0.99:gamma=1"

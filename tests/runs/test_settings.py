@@ -3,13 +3,11 @@
 import inspect
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 from refusals import refused
 
 import class_uncertainty as cu
-from class_uncertainty.runs import Store
 from class_uncertainty.runs.settings import Settings, Shared
 
 WORKFLOWS = (cu.measure, cu.compare_estimators, cu.compare, cu.train, cu.fix)
@@ -33,12 +31,12 @@ WORKFLOWS = (cu.measure, cu.compare_estimators, cu.compare, cu.train, cu.fix)
         ({"on": "auto", "device": "mps"}, ["device is 'mps'", "'cpu' or 'cuda'"]),
     ],
 )
-def test_what_is_wrong_for_any_data_is_refused(given: dict[str, Any], parts: list[str]) -> None:
+def test_what_is_wrong_for_any_data_is_refused(given, parts):
     with refused(*parts):
         Settings(**given)
 
 
-def test_settings_are_checked_without_torch() -> None:
+def test_settings_are_checked_without_torch():
     settings = "from class_uncertainty.runs.settings import Settings; Settings(device='cpu')"
     code = f"import sys; {settings}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -47,7 +45,7 @@ def test_settings_are_checked_without_torch() -> None:
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS)
-def test_every_workflow_lists_what_it_shares_with_the_others(workflow: Any) -> None:
+def test_every_workflow_lists_what_it_shares_with_the_others(workflow):
     """`help()` and notebooks read the signature; by position it takes what it took."""
     rows = inspect.signature(workflow).parameters
     assert [rows[name].kind for name in Shared.__annotations__] == [inspect.Parameter.KEYWORD_ONLY] * len(
@@ -57,16 +55,16 @@ def test_every_workflow_lists_what_it_shares_with_the_others(workflow: Any) -> N
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS)
-def test_an_unknown_keyword_is_refused_with_the_nearest(workflow: Any) -> None:
+def test_an_unknown_keyword_is_refused_with_the_nearest(workflow):
     with refused("'devise'", "did you mean 'device'?", f"{workflow.__name__}()"):
         Settings.of(workflow, {"devise": "cpu"}, None)
     assert Settings.of(workflow, {"device": "cpu"}, None) == Settings(device="cpu")
 
 
-def test_a_field_of_a_recipe_is_refused_with_the_recipe() -> None:
+def test_a_field_of_a_recipe_is_refused_with_the_recipe():
     with refused("measure()", "'epochs'", "part of recipe"):
         Settings.of(cu.measure, {"epochs": 3}, None)
 
 
-def test_a_store_that_is_open_is_taken(store: Store) -> None:
+def test_a_store_that_is_open_is_taken(store):
     assert Settings(store=store, budget=5).store is store

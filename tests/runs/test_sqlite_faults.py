@@ -8,7 +8,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from commands import Run
 from example_results import DATA, make_result
 
 import class_uncertainty as cu
@@ -19,7 +18,7 @@ PATIENCE, LIMIT = 0.05, 0.4
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def soon(monkeypatch):
     monkeypatch.setattr(sqlite_faults, "PATIENCE", PATIENCE)
     monkeypatch.setattr(sqlite_faults, "LIMIT", LIMIT)
 
@@ -34,21 +33,19 @@ def locked(path: Path, how: str = "EXCLUSIVE") -> Iterator[sqlite3.Connection]:
 
 
 @pytest.fixture
-def filled(tmp_path: Path) -> Path:
+def filled(tmp_path):
     path = tmp_path / "runs.sqlite"
     with Store(path) as store:
         store.add("first", DATA.fingerprint, make_result(cu.Lane()))
     return path
 
 
-def test_the_limits_are_two_and_thirty_seconds() -> None:
+def test_the_limits_are_two_and_thirty_seconds():
     assert LIMITS == (2, 30)
 
 
 @pytest.mark.parametrize("how", ["EXCLUSIVE", "IMMEDIATE", "reader"])
-def test_a_wait_that_ends_well_is_reported_once_and_stores_the_result(
-    filled: Path, notices: list[str], how: str
-) -> None:
+def test_a_wait_that_ends_well_is_reported_once_and_stores_the_result(filled, notices, how):
     """A writer that holds the file, one that is about to, and a reader, who is in the way of a commit."""
     with Store(filled) as store, locked(filled, "DEFERRED" if how == "reader" else how) as other:
         if how == "reader":
@@ -63,9 +60,7 @@ def test_a_wait_that_ends_well_is_reported_once_and_stores_the_result(
     assert "locked by another process" in notice
 
 
-def test_a_short_lock_is_waited_for_without_a_word(
-    filled: Path, notices: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_short_lock_is_waited_for_without_a_word(filled, notices, monkeypatch):
     monkeypatch.setattr(sqlite_faults, "PATIENCE", 5)
     with Store(filled) as store, locked(filled) as other:
         threading.Timer(0.1, other.execute, ["ROLLBACK"]).start()
@@ -74,9 +69,7 @@ def test_a_short_lock_is_waited_for_without_a_word(
 
 
 @pytest.mark.parametrize("statement", ["add", "get", "open"])
-def test_a_lock_that_stays_ends_in_one_sentence_and_loses_nothing(
-    filled: Path, notices: list[str], statement: str
-) -> None:
+def test_a_lock_that_stays_ends_in_one_sentence_and_loses_nothing(filled, notices, statement):
     result = make_result(cu.Lane(seed=1))
     with Store(filled) as store:
         with locked(filled):
@@ -93,7 +86,7 @@ def test_a_lock_that_stays_ends_in_one_sentence_and_loses_nothing(
         assert store.keys("results") == {"first", "second"}
 
 
-def test_writers_take_turns(filled: Path, notices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writers_take_turns(filled, notices, monkeypatch):
     """As shards do: none fails, and none overwrites another's rows."""
     monkeypatch.setattr(sqlite_faults, "LIMIT", 30)
 
@@ -111,7 +104,7 @@ def test_writers_take_turns(filled: Path, notices: list[str], monkeypatch: pytes
         assert store.keys("results") == {"first", *(f"{writer}-{i}" for writer in range(4) for i in range(5))}
 
 
-def test_a_command_ends_with_exit_code_1(filled: Path, run: Run) -> None:
+def test_a_command_ends_with_exit_code_1(filled, run):
     with locked(filled):
         code, _, err = run("results", "export", "out.jsonl", "--store", str(filled))
     assert code == 1

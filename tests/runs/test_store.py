@@ -2,7 +2,6 @@
 
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from class_uncertainty.runs.store import SEALED, VERSION, dataset_row, document_
 from class_uncertainty.training.keys import ENGINE
 
 
-def test_round_trip(store: Store, digits: cu.Dataset) -> None:
+def test_round_trip(store, digits):
     store.add_data(digits)
     fitted = cu.fit(
         digits.train, [cu.Lane("ldam", 1, 0.2, (0, 4)), cu.Lane("naive", lr=1e30)], recipe=RECIPE, test=digits.test
@@ -33,7 +32,7 @@ def test_round_trip(store: Store, digits: cu.Dataset) -> None:
 
 
 @pytest.mark.parametrize("name", ["ensemble", "online", "duq"])
-def test_estimates_come_back_as_they_were(name: str, store: Store, digits: cu.Dataset) -> None:
+def test_estimates_come_back_as_they_were(name, store, digits):
     """Bit for bit, with the scores of their own, the one they are read by, and the cost."""
     estimate = cu.estimate(digits, name, 2, RECIPE, score="true-class" if name == "ensemble" else None)
     store.add_estimate("key", digits.fingerprint, estimate)
@@ -61,7 +60,7 @@ def test_estimates_come_back_as_they_were(name: str, store: Store, digits: cu.Da
 @pytest.mark.parametrize(
     "content", [b"not a database, but long enough to be read as one" * 40, b"SQLite format 3\x00" + b"\xff" * 200]
 )
-def test_not_a_store(content: bytes, tmp_path: Path) -> None:
+def test_not_a_store(content, tmp_path):
     path = tmp_path / "runs.sqlite"
     path.write_bytes(content)
     with refused("runs.sqlite", "not a store"):
@@ -70,7 +69,7 @@ def test_not_a_store(content: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", [1, VERSION - 1, VERSION + 1])
-def test_a_store_of_another_layout_is_refused_and_stays_as_it_is(layout: int, tmp_path: Path) -> None:
+def test_a_store_of_another_layout_is_refused_and_stays_as_it_is(layout, tmp_path):
     path = tmp_path / "runs.sqlite"
     with Store(path) as store:
         store.create_file()
@@ -82,7 +81,7 @@ def test_a_store_of_another_layout_is_refused_and_stays_as_it_is(layout: int, tm
     assert path.read_bytes() == content
 
 
-def test_another_programs_file_is_refused(tmp_path: Path) -> None:
+def test_another_programs_file_is_refused(tmp_path):
     path = tmp_path / "other.sqlite"
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE bookmarks (url)")
@@ -90,7 +89,7 @@ def test_another_programs_file_is_refused(tmp_path: Path) -> None:
         Store(path)
 
 
-def test_every_table_has_what_its_checksum_covers_and_the_checksum(store: Store) -> None:
+def test_every_table_has_what_its_checksum_covers_and_the_checksum(store):
     tables = [name for (name,) in store.connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     assert sorted(tables) == sorted(SEALED)
     for table, sealed in SEALED.items():
@@ -98,7 +97,7 @@ def test_every_table_has_what_its_checksum_covers_and_the_checksum(store: Store)
         assert {*sealed, "checksum"} <= columns
 
 
-def test_unwritable_and_missing(tmp_path: Path) -> None:
+def test_unwritable_and_missing(tmp_path):
     (tmp_path / "file").write_text("")
     with refused("file", "not a folder"):
         Store(tmp_path / "file" / "runs.sqlite")
@@ -109,9 +108,7 @@ def test_unwritable_and_missing(tmp_path: Path) -> None:
     assert not (tmp_path / "none.sqlite").exists()
 
 
-def test_a_read_only_folder_takes_no_new_store_and_keeps_its_stores_readable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_folder_takes_no_new_store_and_keeps_its_stores_readable(tmp_path, monkeypatch):
     with Store(tmp_path / "old.sqlite") as old:
         old.create_file()
     monkeypatch.setattr("os.access", lambda *_: False)
@@ -121,7 +118,7 @@ def test_a_read_only_folder_takes_no_new_store_and_keeps_its_stores_readable(
         assert old.finished == 0
 
 
-def test_memory_is_a_file_name_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_a_file_name_like_any_other(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with Store(":memory:") as store:
         store.create_file()
@@ -131,7 +128,7 @@ def test_memory_is_a_file_name_like_any_other(tmp_path: Path, monkeypatch: pytes
 # what is exchanged
 
 
-def test_measurements_come_back_as_they_were(store: Store) -> None:
+def test_measurements_come_back_as_they_were(store):
     measured = [make_measurement(), make_measurement(lr=0.3, class_errors=None)]
     for i, one in enumerate(measured):
         store.add_measurement(str(i), DATA.fingerprint, one)
@@ -140,7 +137,7 @@ def test_measurements_come_back_as_they_were(store: Store) -> None:
     assert store.measurements("other") == []
 
 
-def test_keys_are_those_of_sound_rows_of_every_data_set(store: Store, notices: list[str]) -> None:
+def test_keys_are_those_of_sound_rows_of_every_data_set(store, notices):
     fill(store)
     add_data(store, fingerprint="0" * 32)
     store.add("elsewhere", "0" * 32, make_result(cu.Lane()))
@@ -152,7 +149,7 @@ def test_keys_are_those_of_sound_rows_of_every_data_set(store: Store, notices: l
     assert len(notices) == 1
 
 
-def test_values_by_key_are_of_one_data_set_and_of_this_engine(store: Store) -> None:
+def test_values_by_key_are_of_one_data_set_and_of_this_engine(store):
     result = make_result(cu.Lane())
     for key, data in (("a", "x"), ("b", "y"), ("c", "x")):
         store.add(key, data, result)
@@ -160,7 +157,7 @@ def test_values_by_key_are_of_one_data_set_and_of_this_engine(store: Store) -> N
     assert store.by_key("results", "x") == {"a": result, "c": result}
 
 
-def test_rows_are_added_together_or_not_at_all(store: Store) -> None:
+def test_rows_are_added_together_or_not_at_all(store):
     good = [
         ("data", dataset_row(DATA)),
         ("results", result_row("r", DATA.fingerprint, make_result(cu.Lane()))),
@@ -177,7 +174,7 @@ def test_rows_are_added_together_or_not_at_all(store: Store) -> None:
         assert other.measurements(DATA.fingerprint) == [make_measurement()]
 
 
-def test_a_full_disk_leaves_no_part_of_many_rows(store: Store) -> None:
+def test_a_full_disk_leaves_no_part_of_many_rows(store):
     store.create_file()
     pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
     store.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
@@ -187,7 +184,7 @@ def test_a_full_disk_leaves_no_part_of_many_rows(store: Store) -> None:
     assert store.keys("results") == set()
 
 
-def test_a_store_with_results_of_another_engine_is_told(store: Store) -> None:
+def test_a_store_with_results_of_another_engine_is_told(store):
     store.check_engine()
     store.add("a", "x", make_result(cu.Lane()))
     store.check_engine()

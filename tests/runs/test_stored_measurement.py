@@ -1,6 +1,5 @@
 """A store with an estimate and class vectors of one request: the estimate comes first, where it has the score."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -9,7 +8,6 @@ from watching import no_training
 import class_uncertainty as cu
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.estimation.estimate import read_by
-from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, stored_measurement
 from class_uncertainty.runs.measurement import Measurement
@@ -21,12 +19,12 @@ REQUEST = EstimateRequest("duq")  # it has a score of its own
 
 
 @pytest.fixture(scope="module")
-def trained(digits: cu.Dataset) -> cu.Estimate:
+def trained(digits):
     return cu.estimate(digits, "duq", recipe=RECIPE)
 
 
 @pytest.fixture
-def context(store: Store, digits: cu.Dataset) -> Iterator[Context]:
+def context(store, digits):
     with open_context(digits, Settings(recipe=RECIPE, store=store, progress=no_training)) as context:
         yield context
 
@@ -42,16 +40,14 @@ def add(context: Context, estimate: cu.Estimate, *scores: str) -> Measurement:
 
 
 @pytest.mark.parametrize("score", [None, "predictive", OWN, "true-class"])
-def test_the_estimate_comes_first_whatever_class_vectors_lack(
-    context: Context, trained: cu.Estimate, score: str | None
-) -> None:
+def test_the_estimate_comes_first_whatever_class_vectors_lack(context, trained, score):
     add(context, trained, "predictive", OWN)
     assert stored_measurement(context, REQUEST, score) is None
     (estimate,) = load_or_estimate(context, [REQUEST])
     assert read_by(estimate, score).raw.tolist() == read_by(trained, score).raw.tolist()
 
 
-def test_class_vectors_have_a_score_that_the_estimate_lacks(context: Context, trained: cu.Estimate) -> None:
+def test_class_vectors_have_a_score_that_the_estimate_lacks(context, trained):
     """An older version of the estimator did not have it."""
     imported = add(context, trained, OWN, "predictive")
     older = replace(trained, score="predictive", extra_scores={})
@@ -61,7 +57,7 @@ def test_class_vectors_have_a_score_that_the_estimate_lacks(context: Context, tr
     assert stored_measurement(context, REQUEST, None) is None
 
 
-def test_class_vectors_take_the_place_of_an_estimate_that_is_damaged(context: Context, trained: cu.Estimate) -> None:
+def test_class_vectors_take_the_place_of_an_estimate_that_is_damaged(context, trained):
     imported = add(context, trained, "predictive")
     (file,) = context.store.estimates_folder.iterdir()
     file.unlink()

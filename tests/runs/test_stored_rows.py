@@ -28,7 +28,7 @@ SCORES = Scores(error=25.0, top1_error=12.5, class_errors=(10.0, 40.0), **GROUPS
 
 
 @pytest.fixture
-def result() -> cu.Result:
+def result():
     place = {"fold": (1, 5), "data": "fingerprint", "uncertainty": "", "device": "cpu"}
     course = {"diverged": None, "loss": 0.3, "seconds": 1.5, "plan": {"beta": 0.0}}
     recipe = cu.Recipe("mlp", epochs=2, batch=32)
@@ -36,7 +36,7 @@ def result() -> cu.Result:
 
 
 @pytest.fixture
-def report(rng: np.random.Generator) -> FixReport:
+def report(rng):
     evaluation = evaluate_seeds(rng.dirichlet(np.ones(2), (1, 8)), np.arange(8) % 2, [6, 2])
     issues = (LabelIssue(3, "a", "b", 0.1, 0.9, "", "3.png"), LabelIssue(5, "b", "a", 0.2, 0.8, ""))
     gain = {"gain": 1.0, "gain_error": 0.5}
@@ -62,22 +62,22 @@ def row(**columns: object) -> dict[str, object]:
     return {name: value if isinstance(value, str | bytes) else json.dumps(value) for name, value in columns.items()}
 
 
-def test_a_result_is_read_back_from_its_document(result: cu.Result) -> None:
+def test_a_result_is_read_back_from_its_document(result):
     document = dataclasses.asdict(result)
     assert parse_result(json.loads(json.dumps(document))) == result
     assert parse_result(json.loads(json.dumps(document | {"scores": None}))) == dataclasses.replace(result, scores=None)
 
 
-def test_a_fix_report_is_read_back(report: FixReport) -> None:
+def test_a_fix_report_is_read_back(report):
     assert parse_fix_report(json.loads(json.dumps(dataclasses.asdict(report)))) == report
 
 
-def test_a_data_set_is_read_back() -> None:
+def test_a_data_set_is_read_back():
     columns = {"fingerprint": "f", "name": "n", "classes": ["a", "b"], "counts": [3, 1]}
     assert parse_dataset(row(**columns)) == StoredDataset("f", "n", ("a", "b"), (3, 1))
 
 
-def test_a_network_is_read_back_and_damaged_weights_are_an_error_of_value(result: cu.Result) -> None:
+def test_a_network_is_read_back_and_damaged_weights_are_an_error_of_value(result):
     import torch
     from safetensors.torch import save
 
@@ -91,9 +91,7 @@ def test_a_network_is_read_back_and_damaged_weights_are_an_error_of_value(result
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 2), (2, 5, 3), (3, 0, 4)])
-def test_probabilities_are_written_as_numpy_would(
-    shape: tuple[int, ...], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_probabilities_are_written_as_numpy_would(shape, rng, monkeypatch):
     """In pieces of any size, of any layout in memory."""
     p = rng.random(shape[::-1], dtype=np.float32).T
     np.save(buffer := io.BytesIO(), np.ascontiguousarray(p))
@@ -104,7 +102,7 @@ def test_probabilities_are_written_as_numpy_would(
         assert content[-p.nbytes :] == buffer.getvalue()[-p.nbytes :]
 
 
-def test_arrays_of_a_blob_and_of_a_damaged_one() -> None:
+def test_arrays_of_a_blob_and_of_a_damaged_one():
     np.savez_compressed(buffer := io.BytesIO(), labels=np.arange(3), **{"own.kernel": np.ones(2)})
     loaded = arrays_in(buffer.getvalue())
     assert {name: values.tolist() for name, values in loaded.items()} == {"labels": [0, 1, 2], "own.kernel": [1, 1]}

@@ -12,7 +12,6 @@ from refusals import refused
 from runs.exchanged import OTHER, imported, written
 
 import class_uncertainty as cu
-from class_uncertainty.runs import Store
 from class_uncertainty.runs.result_lines import check_export, export_lines, import_lines, read_lines
 from class_uncertainty.runs.store import StoredDataset
 from class_uncertainty.training.keys import ENGINE, lane_key
@@ -125,14 +124,14 @@ WRONG_LINE: dict[str, tuple[str, Change, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("case", WRONG_TEXT)
-def test_what_is_no_line_is_refused_with_its_number(case: str, tmp_path: Path) -> None:
+def test_what_is_no_line_is_refused_with_its_number(case, tmp_path):
     content, facts = WRONG_TEXT[case]
     with refused("a.jsonl, line 3,", *facts):
         read_lines(written(tmp_path / "a.jsonl", b"\n \n" + content + b"\n"))
 
 
 @pytest.mark.parametrize("case", WRONG_LINE)
-def test_a_wrong_line_is_refused_with_its_number(case: str, lines: dict, tmp_path: Path) -> None:
+def test_a_wrong_line_is_refused_with_its_number(case, lines, tmp_path):
     kind, change, facts = WRONG_LINE[case]
     change(lines[kind])
     number = list(lines).index(kind) + 1
@@ -140,13 +139,13 @@ def test_a_wrong_line_is_refused_with_its_number(case: str, lines: dict, tmp_pat
         read_lines(written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines.values()))))
 
 
-def test_a_class_without_test_examples_has_no_error(lines: dict, tmp_path: Path) -> None:
+def test_a_class_without_test_examples_has_no_error(lines, tmp_path):
     lines["result"]["document"]["scores"] |= {"class_errors": [math.nan, 20.0, 40.0], "error": 30.0}
     lines["measurement"]["document"]["class_errors"] = [math.nan, 20.0, 40.0]
     assert len(read_lines(written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines.values()))))) == 3
 
 
-def test_a_cut_file_is_refused_with_the_number_of_its_last_line(lines: dict, tmp_path: Path) -> None:
+def test_a_cut_file_is_refused_with_the_number_of_its_last_line(lines, tmp_path):
     text = "".join(json.dumps(line) + "\n" for line in lines.values())
     assert len(read_lines(written(tmp_path / "a.jsonl", text[:-1]))) == 3  # only the end of the line is missing
     for end in (-2, -200):
@@ -156,19 +155,19 @@ def test_a_cut_file_is_refused_with_the_number_of_its_last_line(lines: dict, tmp
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", " \r\n\t\r\n"])
 @pytest.mark.parametrize("start", ["", "\ufeff"])
-def test_ends_of_lines_and_byte_order_marks_do_not_matter(start: str, end: str, lines: dict, tmp_path: Path) -> None:
+def test_ends_of_lines_and_byte_order_marks_do_not_matter(start, end, lines, tmp_path):
     text = start + "".join(json.dumps(line, ensure_ascii=False) + end for line in lines.values())
     assert len(read_lines(written(tmp_path / "a.jsonl", text))) == 3
 
 
 @pytest.mark.parametrize("content", ["", "\n \n"])
-def test_an_empty_file_is_refused(content: str, tmp_path: Path) -> None:
+def test_an_empty_file_is_refused(content, tmp_path):
     """It may be what is left of a copy that failed."""
     with refused("a.jsonl is empty"):
         read_lines(written(tmp_path / "a.jsonl", content))
 
 
-def test_no_file_is_refused(tmp_path: Path) -> None:
+def test_no_file_is_refused(tmp_path):
     written(tmp_path / "results.jsonl", "")
     with refused("result.jsonl does not exist", "results.jsonl"):
         read_lines(tmp_path / "result.jsonl")
@@ -200,9 +199,7 @@ WRONG_TOGETHER: dict[str, tuple[Callable[[dict[str, Any]], Any], tuple[str, ...]
 
 
 @pytest.mark.parametrize("case", WRONG_TOGETHER)
-def test_lines_that_do_not_fit_are_refused_and_nothing_is_added(
-    case: str, lines: dict, empty: Store, tmp_path: Path
-) -> None:
+def test_lines_that_do_not_fit_are_refused_and_nothing_is_added(case, lines, empty, tmp_path):
     change, facts = WRONG_TOGETHER[case]
     change(lines)
     file = written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines.values())))
@@ -212,7 +209,7 @@ def test_lines_that_do_not_fit_are_refused_and_nothing_is_added(
     assert empty.path.read_bytes() == before
 
 
-def test_other_data_under_a_name_of_the_store_are_refused(lines: dict, empty: Store, tmp_path: Path) -> None:
+def test_other_data_under_a_name_of_the_store_are_refused(lines, empty, tmp_path):
     file = written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines.values())))
     add_data(empty, OTHER, name=DATA.name)
     with refused("a.jsonl", empty.path, DATA.name, DATA.fingerprint, OTHER.fingerprint):
@@ -220,7 +217,7 @@ def test_other_data_under_a_name_of_the_store_are_refused(lines: dict, empty: St
     assert empty.results(DATA.fingerprint) == []
 
 
-def test_data_that_the_store_has_need_no_line(lines: dict, empty: Store, tmp_path: Path) -> None:
+def test_data_that_the_store_has_need_no_line(lines, empty, tmp_path):
     add_data(empty)
     add_data(empty, OTHER, name=DATA.name)  # of one name, which the store had before
     data = lines.pop("data")
@@ -228,7 +225,7 @@ def test_data_that_the_store_has_need_no_line(lines: dict, empty: Store, tmp_pat
     assert imported(empty, written(tmp_path / "a.jsonl", json.dumps(data))) == 0
 
 
-def test_an_export_is_replaced_by_one_that_has_all_its_results(full: Store, tmp_path: Path) -> None:
+def test_an_export_is_replaced_by_one_that_has_all_its_results(full, tmp_path):
     lines = list(export_lines(full))
     for content in ("", "".join(lines), lines[0]):
         check_export(written(tmp_path / "a.jsonl", content), lines)
@@ -243,7 +240,7 @@ def test_an_export_is_replaced_by_one_that_has_all_its_results(full: Store, tmp_
 LEDGER = Path(__file__).parents[2] / "results" / "cifar100-lt-50.jsonl"
 
 
-def test_exported_results_have_the_keys_that_their_lanes_have_today(empty: Store) -> None:
+def test_exported_results_have_the_keys_that_their_lanes_have_today(empty):
     lines = read_lines(LEDGER)
     counts = {line.data: line.value.counts for line in lines if isinstance(line.value, StoredDataset)}
     assert import_lines(empty, lines, "here").added > 0

@@ -63,7 +63,7 @@ def seeds(task: fake_ray.Task) -> list[int]:
 
 
 @pytest.fixture
-def driver(monkeypatch, digits, tmp_path) -> Driver:
+def driver(monkeypatch, digits, tmp_path):
     return Driver(*fake_ray.install(monkeypatch), digits.train, tmp_path)
 
 

@@ -6,7 +6,7 @@ import class_uncertainty as cu
 
 
 @pytest.fixture(scope="module")
-def wine() -> cu.Data:
+def wine():
     from sklearn.datasets import load_wine
 
     bunch = load_wine()

@@ -35,7 +35,7 @@ NAMES = [*CANDIDATES, *OTHERS]
 
 
 @pytest.mark.parametrize("name", CANDIDATES)
-def test_a_row_trains_on_the_data_that_it_suits(name: str) -> None:
+def test_a_row_trains_on_the_data_that_it_suits(name):
     candidate = CANDIDATES[name]
     assert candidate.name == name
     assert candidate.data in SUITS
@@ -48,7 +48,7 @@ def test_a_row_trains_on_the_data_that_it_suits(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_says_all(name: str) -> None:
+def test_a_name_says_all(name):
     """A field that it names is changed, every other is the recipe's, and the learning rate goes to the lane."""
     candidate = cu.Candidate(name)
     assert named(candidate.method).about
@@ -71,7 +71,7 @@ def test_a_name_says_all(name: str) -> None:
 
 @pytest.mark.parametrize("factor", [1.0, 0.5])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_student_trains_on_plain_images_at_a_factor_of_its_teachers_rate(name: str, factor: float) -> None:
+def test_a_student_trains_on_plain_images_at_a_factor_of_its_teachers_rate(name, factor):
     """But for their method: it is naive, on the same images."""
     candidate = cu.Candidate(name)
     student = candidate.student(factor)
@@ -81,13 +81,13 @@ def test_a_student_trains_on_plain_images_at_a_factor_of_its_teachers_rate(name:
     assert cu.Candidate(student.name) == student  # its name says all of that
 
 
-def test_a_naive_row_is_one_at_any_learning_rate() -> None:
+def test_a_naive_row_is_one_at_any_learning_rate():
     naive = {name for name in [*NAMES, "naive?rate=4", "naive?lr=1"] if cu.Candidate(name).is_naive}
     kinds = {f"naive?recipe={recipe}" for recipe in ("logistic", "forest", "boosting")}
     assert naive == {"naive", "naive?rate=4", "naive?lr=1", *kinds}
 
 
-def test_every_kind_of_data_has_candidates() -> None:
+def test_every_kind_of_data_has_candidates():
     """Naive networks among them, so that a fix has a baseline; and all that suits anything is somewhere."""
     rows = {kind: [row.name for row in default_candidates(*of_kind)] for kind, of_kind in ALL.items()}
     assert all(any(cu.Candidate(name).is_naive for name in names) for names in rows.values())
@@ -98,13 +98,13 @@ def test_every_kind_of_data_has_candidates() -> None:
     assert next(iter(CANDIDATES)) == "naive"  # of equals the first is kept
 
 
-def test_no_row_trains_longer_than_the_recipe() -> None:
+def test_no_row_trains_longer_than_the_recipe():
     """What `cu fix` may spend by default was measured with rows that cost one training each."""
     for recipe in RECIPES.values():
         assert {row.recipe(recipe).epochs for row in CANDIDATES.values() if not row.kind} == {recipe.epochs}
 
 
-def test_names_replace_the_list_and_signs_change_it() -> None:
+def test_names_replace_the_list_and_signs_change_it():
     defaults = [row.name for row in default_candidates(GREY)]
     assert [row.name for row in find_candidates(["cb", "naive?rate=2"], GREY)] == ["cb", "naive?rate=2"]
     changed = [row.name for row in find_candidates(["+cb", "-ldam-rw", "+cb-rs?rate=2"], GREY)]
@@ -136,18 +136,18 @@ def test_names_replace_the_list_and_signs_change_it() -> None:
         ([""], ["method"]),
     ],
 )
-def test_wrong_names_are_refused(names: list[str], parts: list[str]) -> None:
+def test_wrong_names_are_refused(names, parts):
     with refused(*parts):
         find_candidates(names, FEATURES)
 
 
-def test_a_row_is_for_some_kind_of_data() -> None:
+def test_a_row_is_for_some_kind_of_data():
     with refused("unknown data 'colour image'", "'colour images'"):
         cu.Candidate("naive", "colour image")
     assert cu.Candidate("naive", "colour images") == cu.Candidate("naive")  # it is the same training
 
 
-def test_networks_of_methods_that_act_on_the_counts_need_no_adjustment() -> None:
+def test_networks_of_methods_that_act_on_the_counts_need_no_adjustment():
     usual = {name: cu.Candidate(name).usual_tau for name in ("naive", "naive+mixup?rate=4", "focal", "dropout")}
     assert set(usual.values()) == {1.0}
     counted = ("cb-rs", "cb", "ldam", "balanced-softmax+cutout", "2s-cb-rs", "crt", "ubrs")

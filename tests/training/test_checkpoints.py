@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -33,13 +32,13 @@ def test_checkpoints_are_read_as_they_were_written(tmp_path):
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Checkpoints:
+def kept(tmp_path):
     kept = Checkpoints(tmp_path / "running")
     kept.save({"lane": LANE, "other": LANE})
     return kept
 
 
-def test_every_bit_of_a_checkpoint_is_sealed(kept: Checkpoints, notices: list[str]) -> None:
+def test_every_bit_of_a_checkpoint_is_sealed(kept, notices):
     """One flipped bit, wherever it is: in the header, a tensor, or the seal itself."""
     file = kept.folder / "lane.safetensors"
     whole = file.read_bytes()
@@ -64,7 +63,7 @@ def test_every_bit_of_a_checkpoint_is_sealed(kept: Checkpoints, notices: list[st
         lambda content: b"\0" * len(content),
     ],
 )
-def test_a_torn_checkpoint_counts_as_none(damage, kept: Checkpoints, notices: list[str]) -> None:
+def test_a_torn_checkpoint_counts_as_none(damage, kept, notices):
     file = kept.folder / "lane.safetensors"
     file.write_bytes(damage(file.read_bytes()))
     assert kept.load("lane") is None
@@ -74,7 +73,7 @@ def test_a_torn_checkpoint_counts_as_none(damage, kept: Checkpoints, notices: li
     assert kept.load("other") is not None
 
 
-def test_a_checkpoint_is_of_one_lane_only(kept: Checkpoints, notices: list[str]) -> None:
+def test_a_checkpoint_is_of_one_lane_only(kept, notices):
     """The key is sealed too: a file under another's name is nobody's."""
     (kept.folder / "lane.safetensors").write_bytes((kept.folder / "other.safetensors").read_bytes())
     assert kept.load("lane") is None
@@ -82,18 +81,18 @@ def test_a_checkpoint_is_of_one_lane_only(kept: Checkpoints, notices: list[str])
 
 
 @pytest.mark.parametrize("header", [b"[" * 200_000, b"{}", b'{"__metadata__": {"about": "[1]"}}', b"\xff" * 90])
-def test_how_far_a_lane_is_can_be_asked_of_anything(header: bytes, kept: Checkpoints) -> None:
+def test_how_far_a_lane_is_can_be_asked_of_anything(header, kept):
     (kept.folder / "lane.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     assert kept.epoch("lane") == 0
 
 
-def test_an_epoch_that_is_no_number_is_no_epoch(kept: Checkpoints) -> None:
+def test_an_epoch_that_is_no_number_is_no_epoch(kept):
     header = json.dumps({"__metadata__": {"about": '{"epoch": Infinity}'}}).encode()
     (kept.folder / "lane.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     assert kept.epoch("lane") == 0
 
 
-def test_what_another_process_takes_away_is_written_again(kept: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_process_takes_away_is_written_again(kept, monkeypatch):
     """It ends, and removes its files and those of a kill, or the empty folder."""
     real, tries = checkpoints.write_together, []
 

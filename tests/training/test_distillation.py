@@ -1,7 +1,6 @@
 """Distillation: what students are taught, by whom, and that nothing else changes it."""
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,12 +17,12 @@ FOLDS = [cu.Lane("naive", 0, fold=(k, 3)) for k in range(3)]
 
 
 @pytest.fixture(scope="module")
-def train(digits: cu.Dataset) -> cu.Data:
+def train(digits):
     return digits.train.take(np.arange(0, len(digits.train), 2))
 
 
 @pytest.fixture(scope="module")
-def members(train: cu.Data) -> cu.Fit:
+def members(train):
     """Two that saw everything, and three that left a fold out each."""
     return cu.fit(train, [cu.Lane("naive", 1), cu.Lane("ldam", 2), *FOLDS], recipe=RECIPE, device="cpu")
 
@@ -48,7 +47,7 @@ TAUGHT = [
 ]
 
 
-def test_targets_and_loss_are_the_formulas(members: cu.Fit, train: cu.Data) -> None:
+def test_targets_and_loss_are_the_formulas(members, train):
     students = [student(**fields) for fields in TAUGHT]
     teachers, chosen = Teachers(members, train, students, "cpu"), np.random.default_rng(0).integers(0, len(train), 45)
     x = members.standardise(torch.from_numpy(train.inputs[chosen]))
@@ -71,7 +70,7 @@ def test_targets_and_loss_are_the_formulas(members: cu.Fit, train: cu.Data) -> N
         np.testing.assert_allclose(losses[i].numpy(), (1 - one.hard) * soft + one.hard * hard, rtol=1e-3)
 
 
-def test_a_student_at_what_it_is_taught_has_no_gradient(members: cu.Fit, train: cu.Data) -> None:
+def test_a_student_at_what_it_is_taught_has_no_gradient(members, train):
     """At any temperature: z = log p - tau log N is where the loss is lowest."""
     teachers = Teachers(members, train, [student(temperature=3.0, tau=0.5)], "cpu")
     chosen = torch.arange(40)
@@ -83,7 +82,7 @@ def test_a_student_at_what_it_is_taught_has_no_gradient(members: cu.Fit, train: 
     assert float(z.grad.abs().max()) < 1e-4
 
 
-def test_a_student_alone_is_the_student_among_others(members: cu.Fit, train: cu.Data) -> None:
+def test_a_student_alone_is_the_student_among_others(members, train):
     lanes = [
         student(0),
         student(1, 0.05, temperature=4.0),
@@ -100,7 +99,7 @@ def test_a_student_alone_is_the_student_among_others(members: cu.Fit, train: cu.
     assert all(torch.equal(value, together.states[0][name]) for name, value in naive.states[0].items())
 
 
-def test_who_teaches_and_what_matters(members: cu.Fit, train: cu.Data) -> None:
+def test_who_teaches_and_what_matters(members, train):
     """Every field changes the student, and so do other teachers."""
     changed = [
         {"mean": "arithmetic"},
@@ -121,7 +120,7 @@ def test_who_teaches_and_what_matters(members: cu.Fit, train: cu.Data) -> None:
     assert other.keys[0] != fitted.keys[0]
 
 
-def test_it_learns_from_its_teachers_alone(digits: cu.Dataset) -> None:
+def test_it_learns_from_its_teachers_alone(digits):
     """Taught by networks that learnt other labels, it knows those: no label of its own comes in."""
     shift = cu.Data(digits.train.inputs, (digits.train.labels + 1) % 10)
     recipe = dataclasses.replace(RECIPE, epochs=12)
@@ -133,7 +132,7 @@ def test_it_learns_from_its_teachers_alone(digits: cu.Dataset) -> None:
     assert (guesses == digits.train.labels).mean() < 0.1
 
 
-def test_stopped_and_gone_on(members: cu.Fit, train: cu.Data, tmp_path: Path) -> None:
+def test_stopped_and_gone_on(members, train, tmp_path):
     recipe = dataclasses.replace(RECIPE, epochs=3)
     whole = cu.fit(train, [student()], recipe=recipe, teachers=members, device="cpu")
     with pytest.raises(cu.Unfinished):
@@ -150,7 +149,7 @@ def test_stopped_and_gone_on(members: cu.Fit, train: cu.Data, tmp_path: Path) ->
     assert all(torch.equal(value, whole.states[0][name]) for name, value in gone_on.states[0].items())
 
 
-def test_features(digits: cu.Dataset) -> None:
+def test_features(digits):
     """Tables too; and the student may be another kind of network than its teachers."""
     flat = cu.Data(digits.train.inputs.reshape(len(digits.train), -1).astype(np.float32), digits.train.labels)
     teachers = cu.fit(
@@ -184,18 +183,18 @@ def test_features(digits: cu.Dataset) -> None:
         ({"mean": "geometrc"}, "'geometrc'.*geometric"),
     ],
 )
-def test_fields_are_checked(fields: dict, words: str) -> None:
+def test_fields_are_checked(fields, words):
     with pytest.raises(cu.InputError, match=words):
         cu.Teaching(**fields)
 
 
 @pytest.mark.parametrize("other", [{"method": "cb"}, {"bootstrap": True}, {"gather": "online"}])
-def test_a_student_is_naive(other: dict) -> None:
+def test_a_student_is_naive(other):
     with pytest.raises(cu.InputError, match=r"teachers .*naive"):
         cu.Lane(**{"method": "naive", "teaching": cu.Teaching()} | other)
 
 
-def test_teachers_are_checked(members: cu.Fit, train: cu.Data, digits: cu.Dataset) -> None:
+def test_teachers_are_checked(members, train, digits):
     def refused(words: str, lane: cu.Lane, data: cu.Data, teachers: cu.Fit | None) -> None:
         with pytest.raises(cu.InputError, match=words):
             cu.fit(data, [lane], recipe=RECIPE, teachers=teachers, device="cpu")
@@ -221,9 +220,7 @@ def test_teachers_are_checked(members: cu.Fit, train: cu.Data, digits: cu.Datase
     refused("seen by all .*out-of-fold", student(unseen=True), train, members.take([0, 1, 2]))
 
 
-def test_teachers_look_at_the_very_images_of_their_students(
-    members: cu.Fit, train: cu.Data, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_teachers_look_at_the_very_images_of_their_students(members, train, monkeypatch):
     """And know which ones they are: `unseen` goes by that."""
     told, targets = [], Teachers.targets
 
@@ -244,7 +241,7 @@ def test_teachers_look_at_the_very_images_of_their_students(
     assert len(np.unique(np.concatenate([chosen.numpy() for _, chosen in told]))) == sum(len(x) for x, _ in told)
 
 
-def test_costs_count_what_is_seen(members: cu.Fit, train: cu.Data) -> None:
+def test_costs_count_what_is_seen(members, train):
     """A pass forward is a third of a step: a frozen body's, and a teacher's. DUQ's steps count three."""
     recipe, few = dataclasses.replace(RECIPE, epochs=20), train.take(np.arange(0, len(train), 2))
     lanes = [cu.Lane(name) for name in ("naive", "2s-cb-rs", "crt", "duq")]
@@ -254,7 +251,7 @@ def test_costs_count_what_is_seen(members: cu.Fit, train: cu.Data) -> None:
     assert taught.cost == pytest.approx(1 + 5 / 3)
 
 
-def test_a_teacher_that_has_seen_the_fold_or_diverged_is_refused(members: cu.Fit, train: cu.Data) -> None:
+def test_a_teacher_that_has_seen_the_fold_or_diverged_is_refused(members, train):
     taught = cu.Teaching(teachers=(2,))
     fine = cu.Lane("naive", fold=(0, 3), teaching=taught)
     cu.fit(train, [fine], recipe=RECIPE, teachers=members, device="cpu")
@@ -267,7 +264,7 @@ def test_a_teacher_that_has_seen_the_fold_or_diverged_is_refused(members: cu.Fit
         cu.fit(train, [student()], recipe=RECIPE, teachers=[members.module(0)], device="cpu")
 
 
-def test_labels_of_mixed_images_are_mixed(members: cu.Fit, train: cu.Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_of_mixed_images_are_mixed(members, train, monkeypatch):
     """Of a student with mixup and labels: both labels of a pair come into its loss."""
     asked, loss = [], Teachers.loss
 

@@ -10,7 +10,7 @@ from class_uncertainty.training.recipe import RECIPES
 HEADS = RECIPES["embeddings"]
 
 
-def test_only_seeds_that_change_nothing_make_duplicates() -> None:
+def test_only_seeds_that_change_nothing_make_duplicates():
     lanes = [
         cu.Lane("naive", 0),
         cu.Lane("ldam", 0),
@@ -28,7 +28,7 @@ def test_only_seeds_that_change_nothing_make_duplicates() -> None:
     assert find_duplicates([*lanes, lanes[0]], by_sgd) == {place: [place] for place in range(11)}
 
 
-def test_duplicates_are_told_of_together() -> None:
+def test_duplicates_are_told_of_together():
     lanes, told = [cu.Lane("naive", 0), cu.Lane("cb-rs", 0), cu.Lane("naive", 1)], list[Epoch]()
     report = report_duplicates(told.append, find_duplicates(lanes, HEADS), lanes)
     assert report is not None

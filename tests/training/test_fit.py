@@ -50,7 +50,7 @@ def setting(network: str, digits: cu.Dataset, wine: cu.Data) -> tuple[cu.Data, c
 
 
 @pytest.mark.parametrize("network", STACKED)
-def test_a_lane_alone_is_the_lane_among_others(network: str, digits: cu.Dataset, wine: cu.Data) -> None:
+def test_a_lane_alone_is_the_lane_among_others(network, digits, wine):
     """Same bits on the CPU for any company in any order."""
     train, recipe = setting(network, digits, wine)
     lanes, stats = mixed_lanes(network), stats_of(train)
@@ -72,7 +72,7 @@ def test_a_lane_alone_is_the_lane_among_others(network: str, digits: cu.Dataset,
         if size < 96 or not NETWORKS[network].large
     ],
 )
-def test_a_place_in_the_stack_changes_no_bit(network: str, classes: int, size: int) -> None:
+def test_a_place_in_the_stack_changes_no_bit(network, classes, size):
     """Odd sizes too, where a lane's matrices would not start on a 64-byte boundary, and ones that torch spreads over
     threads."""
     rng, row = np.random.default_rng(0), NETWORKS[network]
@@ -89,7 +89,7 @@ def test_a_place_in_the_stack_changes_no_bit(network: str, classes: int, size: i
 
 
 @pytest.mark.parametrize("network", STACKED)
-def test_stack_is_separate_networks_under_torch_sgd(network: str) -> None:
+def test_stack_is_separate_networks_under_torch_sgd(network):
     """Forward, batch statistics and steps of SGD in float64 equal plain modules under torch.optim.SGD."""
     steps, batch, side = (2, 4, 4) if NETWORKS[network].large else (10, 16, 8)
     rates = [0.1, 0.02] if NETWORKS[network].large else [0.1, 0.02, 0.3]
@@ -126,7 +126,7 @@ def test_stack_is_separate_networks_under_torch_sgd(network: str) -> None:
             torch.testing.assert_close(value, module.state_dict()[name], rtol=1e-9, atol=1e-11)
 
 
-def test_fit_is_the_plain_loop(digits: cu.Dataset) -> None:
+def test_fit_is_the_plain_loop(digits):
     """An epoch of fit() equals the same epoch written with plain PyTorch, up to float32 rounding."""
     recipe = cu.Recipe("small-conv", epochs=1, batch=32, lr=0.05, warmup=0, drops=())
     fitted = cu.fit(digits.train, [cu.Lane("naive", 5)], recipe=recipe, device="cpu")
@@ -145,7 +145,7 @@ def test_fit_is_the_plain_loop(digits: cu.Dataset) -> None:
         torch.testing.assert_close(fitted.states[0][f"head.{name}"], value.detach(), rtol=1e-3, atol=1e-4)
 
 
-def test_seed_decides_everything(digits: cu.Dataset) -> None:
+def test_seed_decides_everything(digits):
     lanes = [cu.Lane("naive", 0), cu.Lane("naive", 1)]
     once, twice = (
         cu.fit(digits.train, lanes, recipe=IMAGES, device="cpu").probabilities(digits.test) for _ in range(2)
@@ -155,14 +155,14 @@ def test_seed_decides_everything(digits: cu.Dataset) -> None:
 
 
 @pytest.fixture(scope="module")
-def every_row(digits: cu.Dataset) -> cu.Fit:
+def every_row(digits):
     """Two epochs of all methods."""
     train, lanes = digits.train.take(np.arange(0, len(digits.train), 3)), [*map(cu.Lane, cu.METHODS)]
     return cu.fit(train, lanes, recipe=IMAGES, stats=stats_of(train), test=digits.test, device="cpu")
 
 
 @pytest.mark.parametrize("method", cu.METHODS)
-def test_every_method_trains_and_is_judged(method: str, every_row: cu.Fit, digits: cu.Dataset) -> None:
+def test_every_method_trains_and_is_judged(method, every_row, digits):
     result = every_row.results[list(cu.METHODS).index(method)]
     assert result.method == method
     assert result.diverged is None
@@ -173,7 +173,7 @@ def test_every_method_trains_and_is_judged(method: str, every_row: cu.Fit, digit
     assert result.top1_error == pytest.approx(np.dot(result.class_errors, digits.test.counts) / len(digits.test))
 
 
-def test_every_methods_module_is_its_lane(every_row: cu.Fit, digits: cu.Dataset) -> None:
+def test_every_methods_module_is_its_lane(every_row, digits):
     """By its logits too, those of a DUQ head being the logarithms of its kernels."""
     few = digits.test.take(np.arange(0, len(digits.test), 3))
     p, logits = every_row.probabilities(few), every_row.logits(few)
@@ -185,7 +185,7 @@ def test_every_methods_module_is_its_lane(every_row: cu.Fit, digits: cu.Dataset)
         np.testing.assert_allclose(z, logits[i], atol=1e-3, rtol=1e-4, err_msg=method)
 
 
-def test_some_of_the_lanes(every_row: cu.Fit, digits: cu.Dataset) -> None:
+def test_some_of_the_lanes(every_row, digits):
     """In any order, with all that belongs to them."""
     places = [list(cu.METHODS).index(method) for method in ("duq", "naive", "crt")]
     some = every_row.take(places)
@@ -198,7 +198,7 @@ def test_some_of_the_lanes(every_row: cu.Fit, digits: cu.Dataset) -> None:
     assert len(every_row.lanes) == len(cu.METHODS)
 
 
-def test_features_are_left_out_when_asked(every_row: cu.Fit, digits: cu.Dataset) -> None:
+def test_features_are_left_out_when_asked(every_row, digits):
     """Against the plain head on masked features: half of them, the rest doubled, others in every pass; naive lanes as
     they are."""
     places = [list(cu.METHODS).index(method) for method in ("dropout", "naive")]
@@ -218,7 +218,7 @@ def test_features_are_left_out_when_asked(every_row: cu.Fit, digits: cu.Dataset)
 
 
 @pytest.mark.parametrize("method", ["naive", "ldam", "vs", "focal", cu.Method(scale=4.0)], ids=str)
-def test_module_is_the_lane(method: str | cu.Method, digits: cu.Dataset) -> None:
+def test_module_is_the_lane(method, digits):
     """The plain network takes raw images and gives the lane's probabilities."""
     fitted = cu.fit(digits.train, [cu.Lane("naive", 3), cu.Lane(method)], recipe=IMAGES, device="cpu")
     module = fitted.module(1)
@@ -228,7 +228,7 @@ def test_module_is_the_lane(method: str | cu.Method, digits: cu.Dataset) -> None
     assert not module.training
 
 
-def test_a_lane_never_sees_the_fold_it_leaves_out(digits: cu.Dataset) -> None:
+def test_a_lane_never_sees_the_fold_it_leaves_out(digits):
     """Changing the left-out examples' pixels (not the data's mean and spread) changes nothing."""
     part = stratified(digits.train.labels, 3)
     scrambled = digits.train.inputs.copy()
@@ -242,7 +242,7 @@ def test_a_lane_never_sees_the_fold_it_leaves_out(digits: cu.Dataset) -> None:
     assert not np.array_equal(a[2], b[2])
 
 
-def test_order_of_a_fold_fills_the_epoch(digits: cu.Dataset) -> None:
+def test_order_of_a_fold_fills_the_epoch(digits):
     """An epoch always has the data's length; a lane with fewer examples goes round again."""
     labels = digits.train.labels[:100]
     order = draw_order(stream(0, "order"), labels, cu.normalise(np.bincount(labels)), True, 250)
@@ -251,7 +251,7 @@ def test_order_of_a_fold_fills_the_epoch(digits: cu.Dataset) -> None:
 
 
 @pytest.mark.gpu
-def test_gpu_lane_is_the_cpu_lane(digits: cu.Dataset) -> None:
+def test_gpu_lane_is_the_cpu_lane(digits):
     """Not the same bits, but the same training: two epochs stay close."""
     lanes, stats = [cu.Lane("naive"), cu.Lane("ldam-rw"), cu.Lane("ubrs")], stats_of(digits.train)
     cpu, gpu = (

@@ -17,7 +17,7 @@ from class_uncertainty.training.lane import Epoch
 from class_uncertainty.training.stage_runner import StageRunner
 
 
-def test_a_diverging_lane_leaves_its_neighbours_alone(digits: cu.Dataset) -> None:
+def test_a_diverging_lane_leaves_its_neighbours_alone(digits):
     good = [cu.Lane("naive", s) for s in range(4)]
     alone = cu.fit(digits.train, good, recipe=IMAGES, test=digits.test, device="cpu")
     beside = cu.fit(
@@ -35,7 +35,7 @@ def test_a_diverging_lane_leaves_its_neighbours_alone(digits: cu.Dataset) -> Non
     assert np.array_equal(np.delete(beside.probabilities(digits.test), 2, axis=0), alone.probabilities(digits.test))
 
 
-def test_results_arrive_as_stacks_end(digits: cu.Dataset) -> None:
+def test_results_arrive_as_stacks_end(digits):
     """Twelve lanes in stacks of five: what had ended before an interruption has been handed over."""
     seen: list[int] = []
 
@@ -51,7 +51,7 @@ def test_results_arrive_as_stacks_end(digits: cu.Dataset) -> None:
     assert seen[-1] == 5
 
 
-def test_ctrl_c_between_two_stacks_stops_the_first(digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_between_two_stacks_stops_the_first(digits, monkeypatch):
     """It would train to its last epoch while the pool waits for it."""
     epochs: list[int] = []
     submit = ThreadPoolExecutor.submit
@@ -73,7 +73,7 @@ def test_ctrl_c_between_two_stacks_stops_the_first(digits: cu.Dataset, monkeypat
     assert len(epochs) < 50
 
 
-def test_a_stack_that_ends_first_is_handed_over_first(digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_that_ends_first_is_handed_over_first(digits, monkeypatch):
     """The first stack fails after the others have ended: their results are not lost."""
     ended, train = threading.Event(), StageRunner.run
 
@@ -98,7 +98,7 @@ def test_a_stack_that_ends_first_is_handed_over_first(digits: cu.Dataset, monkey
     assert seen == [5, 6, 7, 8, 9]
 
 
-def test_progress_tells_of_every_lane_in_every_epoch(digits: cu.Dataset) -> None:
+def test_progress_tells_of_every_lane_in_every_epoch(digits):
     told: list[Epoch] = []
     lanes = [cu.Lane("naive", seed, lr=0.1 * (seed + 1)) for seed in range(7)]
     fitted = cu.fit(digits.train, lanes, recipe=IMAGES, progress=told.append)
@@ -113,7 +113,7 @@ def test_progress_tells_of_every_lane_in_every_epoch(digits: cu.Dataset) -> None
             assert news.loss == tuple(fitted.results[lane.seed].loss for lane in news.lanes)
 
 
-def test_learning_rate_warms_up_and_drops() -> None:
+def test_learning_rate_warms_up_and_drops():
     """Warm-up 0.4667, 0.6, ... 1 over five epochs as in Bag-of-Tricks; drops in epochs 161 and 181, counted from 1, as
     in LDAM-DRW."""
     recipe = cu.Recipe("small-conv", epochs=200, batch=128, drop=0.01)
@@ -122,7 +122,7 @@ def test_learning_rate_warms_up_and_drops() -> None:
     np.testing.assert_allclose([factors[159], factors[160], factors[179], factors[180]], [1, 0.01, 0.01, 0.0001])
 
 
-def test_small_data_and_large_batches(wine: cu.Data) -> None:
+def test_small_data_and_large_batches(wine):
     """Fewer examples than a batch: the batch shrinks, and training still moves."""
     few = wine.take(np.arange(0, len(wine), 9))
     fitted = cu.fit(few, [cu.Lane()], recipe=cu.Recipe("mlp", epochs=30, batch=512))
@@ -130,7 +130,7 @@ def test_small_data_and_large_batches(wine: cu.Data) -> None:
 
 
 @pytest.mark.parametrize(("lanes", "sentence"), [([], "no lanes"), ([cu.Lane("ubrs")], "needs class uncertainties")])
-def test_refusals(lanes: list[cu.Lane], sentence: str, digits: cu.Dataset) -> None:
+def test_refusals(lanes, sentence, digits):
     with pytest.raises(cu.InputError, match=sentence):
         cu.fit(digits.train, lanes)
 
@@ -154,12 +154,12 @@ def test_refusals(lanes: list[cu.Lane], sentence: str, digits: cu.Dataset) -> No
         (lambda: cu.Recipe("mlp", epochs=1, batch=0), "batch is 0"),
     ],
 )
-def test_wrong_lanes_and_recipes(make: object, sentence: str) -> None:
+def test_wrong_lanes_and_recipes(make, sentence):
     with pytest.raises(cu.InputError, match=sentence):
         make()  # type: ignore[operator]
 
 
-def test_wrong_network_for_the_data(wine: cu.Data) -> None:
+def test_wrong_network_for_the_data(wine):
     with pytest.raises(cu.InputError, match="takes images"):
         cu.fit(wine, [cu.Lane()], recipe=IMAGES)
     for change, sentence in (
@@ -177,12 +177,12 @@ def test_wrong_network_for_the_data(wine: cu.Data) -> None:
 
 
 @pytest.mark.parametrize("method", ["dro", "dro-learned", "ubm-dro:epsilon=2"])
-def test_a_network_without_features_is_refused_where_they_are_trained(method: str, wine: cu.Data) -> None:
+def test_a_network_without_features_is_refused_where_they_are_trained(method, wine):
     with refused(f"method '{method}'", "trains features", "'linear'", "another recipe"):
         cu.fit(wine, [cu.Lane(), cu.Lane(method)], recipe=FEATURES["linear"], stats=stats_of(wine), device="cpu")
 
 
-def test_batch_statistics_that_processes_do_not_share_are_refused(wine: cu.Data) -> None:
+def test_batch_statistics_that_processes_do_not_share_are_refused(wine):
     """Stored recipes have the field, so a Recipe takes it; nothing trains by it."""
     recipe = dataclasses.replace(FEATURES["mlp"], synchronised=False)
     with refused("synchronised", "True"):

@@ -11,13 +11,13 @@ LANES = ("naive", "ldam", "crt")
 
 
 @pytest.fixture(scope="module")
-def fitted(digits: cu.Dataset) -> cu.Fit:
+def fitted(digits):
     recipe = cu.Recipe("small-conv", epochs=2, batch=32)
     return cu.fit(digits.train, [cu.Lane(method) for method in LANES], recipe=recipe)
 
 
 @pytest.fixture(params=["equal", "train", "none of class 3"])
-def adjustment(request: pytest.FixtureRequest, digits: cu.Dataset) -> Adjustment:
+def adjustment(request, digits):
     counts = digits.train.counts.astype(float)
     prior = {"equal": np.ones(10), "train": counts}.get(request.param, np.arange(10) != 3)
     return Adjustment(1.3 * np.log(counts), prior / prior.sum(), 1.3, 1.7)
@@ -31,9 +31,7 @@ def probabilities(module: torch.nn.Module, data: cu.Data) -> np.ndarray:
 
 
 @pytest.mark.parametrize("lane", range(len(LANES)), ids=LANES)
-def test_an_adjusted_network_is_the_adjustment_of_its_probabilities(
-    fitted: cu.Fit, digits: cu.Dataset, adjustment: Adjustment, lane: int
-) -> None:
+def test_an_adjusted_network_is_the_adjustment_of_its_probabilities(fitted, digits, adjustment, lane):
     expected = adjustment(fitted.probabilities(digits.test)[lane].astype(np.float64))
     module = fitted.adjusted_module(lane, adjustment)
     np.testing.assert_allclose(probabilities(module, digits.test), expected, atol=2e-6)
@@ -46,9 +44,7 @@ def test_an_adjusted_network_is_the_adjustment_of_its_probabilities(
     )
 
 
-def test_an_ensemble_is_the_adjustment_of_the_geometric_mean(
-    fitted: cu.Fit, digits: cu.Dataset, adjustment: Adjustment
-) -> None:
+def test_an_ensemble_is_the_adjustment_of_the_geometric_mean(fitted, digits, adjustment):
     expected = adjustment(combined(fitted.probabilities(digits.test)))
     module = fitted.ensemble_module(adjustment)
     np.testing.assert_allclose(probabilities(module, digits.test), expected, atol=2e-6)
@@ -59,7 +55,7 @@ def test_an_ensemble_is_the_adjustment_of_the_geometric_mean(
     np.testing.assert_allclose(probabilities(single, digits.test), probabilities(alone, digits.test), atol=2e-6)
 
 
-def test_costs_change_no_probability(fitted: cu.Fit, digits: cu.Dataset, adjustment: Adjustment) -> None:
+def test_costs_change_no_probability(fitted, digits, adjustment):
     costs = np.random.default_rng(0).random((10, 10))
     for make in (
         lambda *more: fitted.adjusted_module(0, adjustment, *more),

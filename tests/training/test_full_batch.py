@@ -1,7 +1,6 @@
 """Full batches: heads are those of scikit-learn, every method trains or says why not, and lanes keep their promises."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,7 +58,7 @@ def standardised(data: cu.Data) -> np.ndarray:
 
 @pytest.mark.parametrize("strength", [0.01, 0.3, 10.0])
 @pytest.mark.parametrize(("method", "balance"), [("naive", None), ("cb-rs", "balanced"), ("2s-cb-rs", "balanced")])
-def test_a_linear_head_is_logistic_regression(method: str, balance: str | None, strength: float) -> None:
+def test_a_linear_head_is_logistic_regression(method, balance, strength):
     """scikit-learn's, whose C is 1 / (weight_decay N); alpha uniform is class_weight="balanced", in stages too."""
     theirs = LogisticRegression(C=strength, class_weight=balance, tol=1e-8, max_iter=10_000)
     theirs.fit(standardised(TRAIN).astype(np.float64), TRAIN.labels)
@@ -70,7 +69,7 @@ def test_a_linear_head_is_logistic_regression(method: str, balance: str | None, 
     np.testing.assert_allclose(fitted.probabilities(TRAIN)[0], theirs.predict_proba(standardised(TRAIN)), atol=3e-3)
 
 
-def test_weights_are_those_of_scikit_learn() -> None:
+def test_weights_are_those_of_scikit_learn():
     """Divided by their sum over the examples (`cb`), they are class weights whose mean over the examples is 1."""
     weight = cu.plan(cu.METHODS["cb"], STATS, 0, 1).weight
     weight = weight / weight[TRAIN.labels].mean()
@@ -82,7 +81,7 @@ def test_weights_are_those_of_scikit_learn() -> None:
     np.testing.assert_allclose(ours, theirs.predict_proba(standardised(TRAIN)), atol=2e-3)
 
 
-def test_balanced_softmax_is_the_naive_head_with_another_bias() -> None:
+def test_balanced_softmax_is_the_naive_head_with_another_bias():
     """Biases are not penalised, so that the prior goes into them, and out again."""
     naive, balanced = fit([cu.Lane("naive"), cu.Lane("balanced-softmax")]).probabilities(TRAIN)
     with_prior = balanced * TRAIN.counts
@@ -99,7 +98,7 @@ def full_batch(lane: cu.Lane) -> tuple[FullBatch, LaneSampler]:
 
 @pytest.mark.parametrize("options", [{"fold": (1, 4)}, {"bootstrap": True}], ids=str)
 @pytest.mark.parametrize("method", ["naive", "ubrs", "ubrw", "cb-focal", "ldam", "vs", "logit-adjust:kappa=0.5"])
-def test_the_gradient_is_that_of_the_losses(method: str, options: dict) -> None:
+def test_the_gradient_is_that_of_the_losses(method, options):
     """Against autograd in float64, on losses weighted by alpha_c / N_c, of an example as often as it was resampled."""
     lane = cu.Lane(method, **options)
     program, sampler = full_batch(lane)
@@ -125,7 +124,7 @@ def test_the_gradient_is_that_of_the_losses(method: str, options: dict) -> None:
     torch.testing.assert_close(point.gradient.double(), gradient, rtol=1e-4, atol=1e-5)
 
 
-def test_the_first_step_of_a_new_plan_is_not_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_step_of_a_new_plan_is_not_shortened(monkeypatch):
     """By trials that failed under the plan before; within a plan they do shorten it."""
     program, sampler = full_batch(cu.Lane())
     first, second = (cu.plan(cu.METHODS[name], sampler.stats, 0, 1) for name in ("naive", "cb-rs"))
@@ -138,7 +137,7 @@ def test_the_first_step_of_a_new_plan_is_not_shortened(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("method", FIT)
-def test_every_method_trains_and_its_module_is_its_lane(method: str) -> None:
+def test_every_method_trains_and_its_module_is_its_lane(method):
     fitted = fit([cu.Lane(method)], replace(HEADS, epochs=30), test=TRAIN)
     assert fitted.results[0].diverged is None
     assert fitted.results[0].error < 50
@@ -148,7 +147,7 @@ def test_every_method_trains_and_its_module_is_its_lane(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", UNFIT)
-def test_what_has_no_place_in_full_batches_is_refused(method: str) -> None:
+def test_what_has_no_place_in_full_batches_is_refused(method):
     with refused(repr(method), UNFIT[method]):
         fit([cu.Lane(method)])
 
@@ -164,12 +163,12 @@ def test_what_has_no_place_in_full_batches_is_refused(method: str) -> None:
         (cu.Lane(), {"average": 0.5}, ["average must be 0"]),
     ],
 )
-def test_recipes_and_lanes_that_do_not_go_together(lane: cu.Lane, changes: dict, parts: list[str]) -> None:
+def test_recipes_and_lanes_that_do_not_go_together(lane, changes, parts):
     with refused(*parts):
         fit([lane], replace(HEADS, **changes))
 
 
-def test_an_unknown_optimizer_is_refused() -> None:
+def test_an_unknown_optimizer_is_refused():
     with refused("unknown optimizer 'lbfg'", "'lbfgs'"):
         replace(HEADS, optimizer="lbfg")
 
@@ -181,7 +180,7 @@ def many_lanes() -> list[cu.Lane]:
 
 
 @pytest.mark.parametrize(("classes", "width"), [((60, 25, 12), 21), ((40, 20, 10, 9, 8, 7, 6), 1), ((40, 37), 96)])
-def test_a_lane_alone_is_the_lane_among_others(classes: tuple[int, ...], width: int) -> None:
+def test_a_lane_alone_is_the_lane_among_others(classes, width):
     """To the last bit, for any company in any order."""
     lanes, recipe, train = many_lanes()[::2], replace(HEADS, epochs=12), features(classes, width)
     together = fit(lanes, recipe, train).probabilities(train)
@@ -192,7 +191,7 @@ def test_a_lane_alone_is_the_lane_among_others(classes: tuple[int, ...], width: 
 
 
 @pytest.mark.parametrize("method", ["naive", "ldam-rw", "pb-rs", "2s-cb-focal", "crt"])
-def test_stop_and_resume_gives_the_same_bits(method: str, tmp_path: Path) -> None:
+def test_stop_and_resume_gives_the_same_bits(method, tmp_path):
     """After every epoch, by checkpoints that hold the pairs of L-BFGS."""
     lanes, recipe = [cu.Lane(method, fold=(0, 4)), cu.Lane(method, seed=1)], replace(HEADS, epochs=20)
     whole, parts = fit(lanes, recipe), 0
@@ -210,9 +209,7 @@ def test_stop_and_resume_gives_the_same_bits(method: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("method", "ends"), [("naive", True), ("focal", True), ("2s-cb-rs", False)])
-def test_a_lane_that_has_converged_takes_no_more_steps(
-    method: str, ends: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lane_that_has_converged_takes_no_more_steps(method, ends, monkeypatch):
     """More epochs change no bit, and only those of a plan that is still to change are gone through."""
     passes, evaluate = list[int](), FullBatch._evaluate
     monkeypatch.setattr(FullBatch, "_evaluate", lambda *given: passes.append(1) or evaluate(*given))
@@ -226,7 +223,7 @@ def test_a_lane_that_has_converged_takes_no_more_steps(
         assert torch.equal(longer.states[0]["head.weight"], fitted.states[0]["head.weight"])
 
 
-def test_seeds_change_nothing_for_a_linear_head_and_train_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seeds_change_nothing_for_a_linear_head_and_train_once(monkeypatch):
     """Twins come out under their own seeds, and are told of in every epoch. Cosine heads start at random."""
     runs, run = list[list[int]](), StageRunner.run
     monkeypatch.setattr(
@@ -247,7 +244,7 @@ def test_seeds_change_nothing_for_a_linear_head_and_train_once(monkeypatch: pyte
     assert all(len(epoch.lanes) == len(epoch.loss) == len(epoch.error) == len(epoch.lr) for epoch in told)
 
 
-def test_a_student_learns_what_its_teachers_say() -> None:
+def test_a_student_learns_what_its_teachers_say():
     """Without a penalty, at their own temperature and prior, it becomes the teacher."""
     teachers = fit([cu.Lane("naive")])
     lane = cu.Lane(teaching=cu.Teaching(tau=0.0, temperature=1.0))

@@ -134,18 +134,18 @@ def test_stored_students_are_found_again(teaching):
 
 
 @pytest.mark.parametrize(("lane", "recipe", "device", "stored"), TRAINED)
-def test_a_method_that_was_never_revised_keeps_its_keys(lane: Lane, recipe: Recipe, device: str, stored: str) -> None:
+def test_a_method_that_was_never_revised_keeps_its_keys(lane, recipe, device, stored):
     assert lane_key("data", lane, recipe, STATS, device) == stored
     assert checkpoint_keys("data", lane, recipe, STATS, device)[0] == stored
 
 
-def test_checkpoints_of_later_stages_keep_their_keys() -> None:
+def test_checkpoints_of_later_stages_keep_their_keys():
     stored = ["1d991c77edfc38cdfa33e44fbbae4fda", "713c0d1d00c23f87fc5c3578ece92bf3"]
     assert checkpoint_keys("data", Lane("crt"), BOT, STATS, "cuda") == stored
 
 
 @pytest.mark.parametrize(("lane", "stored"), REVISED)
-def test_a_revised_method_has_another_key_beside_the_one_it_had(lane: Lane, stored: str) -> None:
+def test_a_revised_method_has_another_key_beside_the_one_it_had(lane, stored):
     assert lane.value.revision == 1
     assert lane_key("data", lane, BOT, STATS, "cuda", revision=0) == stored
     newest = lane_key("data", lane, BOT, STATS, "cuda")
@@ -153,12 +153,12 @@ def test_a_revised_method_has_another_key_beside_the_one_it_had(lane: Lane, stor
     assert newest != stored
 
 
-def test_every_row_that_uses_centroids_is_revised_and_no_other() -> None:
+def test_every_row_that_uses_centroids_is_revised_and_no_other():
     with_centroids = {name for name, row in METHODS.items() if any(stage.level == "features" for stage in row.stages)}
     assert {name for name, row in METHODS.items() if row.revision} == with_centroids
 
 
-def test_a_revision_does_not_rename_a_method_without_a_name() -> None:
+def test_a_revision_does_not_rename_a_method_without_a_name():
     assert Lane(METHODS["dro"]).name == "custom-eab435"
 
 

@@ -14,7 +14,7 @@ NAMES = ["naive", "cb", "ubrw@product^0.5+mixup", "2s-cam-rs"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_lane_resolves_its_method_when_it_is_made(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lane_resolves_its_method_when_it_is_made(name, monkeypatch):
     """A later change of METHODS does not reach it; its name, equality and repr are those of what was given."""
     lane, same = cu.Lane(name, 3), cu.Lane(name, 3)
     value = lane.value
@@ -26,13 +26,13 @@ def test_a_lane_resolves_its_method_when_it_is_made(name: str, monkeypatch: pyte
     assert "value" not in repr(lane)
 
 
-def test_a_method_is_its_own_value() -> None:
+def test_a_method_is_its_own_value():
     method = cu.METHODS["cb"]
     assert cu.Lane(method).value is cu.Lane(method).method is method
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_lane_is_pickled_and_copied(name: str) -> None:
+def test_a_lane_is_pickled_and_copied(name):
     """Though the measures of its method are functions that cannot be pickled."""
     lane = cu.Lane(name, 5, 0.2, (1, 4), bootstrap=True)
     for same in (pickle.loads(pickle.dumps(lane)), copy.copy(lane), dataclasses.replace(lane)):
@@ -40,7 +40,7 @@ def test_a_lane_is_pickled_and_copied(name: str) -> None:
         assert describe(same.value) == describe(lane.value)
 
 
-def test_a_result_gives_the_errors_of_its_scores() -> None:
+def test_a_result_gives_the_errors_of_its_scores():
     groups = {"many": 10.0, "medium": None, "few": 40.0, "worst": 40.0, "spread": 15.0, "nll": 0.5, "ece": 3.0}
     scores = Scores(error=25.0, top1_error=12.5, class_errors=(10.0, 40.0), **groups)
     lane = {"method": "naive", "seed": 0, "lr": 0.1, "fold": None, "data": "", "uncertainty": "", "device": "cpu"}

@@ -50,7 +50,7 @@ def bumpy(parameters: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("objective", [quadratic, quartic, bumpy])
-def test_it_ends_where_the_gradient_is_nothing(objective: Objective) -> None:
+def test_it_ends_where_the_gradient_is_nothing(objective):
     """Never higher than before, in few steps, where the objective is not convex too."""
     points = minimised(optimiser(), objective, 100, torch.full((6,), 0.3))
     values = [point.value for point in points]
@@ -62,7 +62,7 @@ def test_it_ends_where_the_gradient_is_nothing(objective: Objective) -> None:
     assert values[-1] < values[0]
 
 
-def test_a_step_that_overshoots_is_shortened_and_one_that_fails_for_ever_ends_it() -> None:
+def test_a_step_that_overshoots_is_shortened_and_one_that_fails_for_ever_ends_it():
     """A loss that is no number, or that has a kink, ends a lane where it is."""
     lbfgs, start = optimiser(), at(quadratic, torch.zeros(6))
     step, lengths = lbfgs.trial(start), list[float]()
@@ -85,7 +85,7 @@ def judged(slope: float, end: float, value: float = -1.0) -> tuple[LBFGS, bool]:
 
 
 @pytest.mark.parametrize(("end", "pairs"), [(-0.5, 1), (0.5, 1), (-1.0, 0), (-2.0, 0)])
-def test_a_step_without_curvature_is_kept_and_its_pair_is_not(end: float, pairs: int) -> None:
+def test_a_step_without_curvature_is_kept_and_its_pair_is_not(end, pairs):
     """A pair of no or negative curvature would turn the next direction uphill."""
     lbfgs, kept = judged(-1.0, end)
     assert kept
@@ -93,7 +93,7 @@ def test_a_step_without_curvature_is_kept_and_its_pair_is_not(end: float, pairs:
 
 
 @pytest.mark.parametrize(("end", "value", "expected"), [(0.7, -1.0, True), (0.9, -1.0, False), (0.7, 1.0, False)])
-def test_a_step_that_ends_too_steep_or_too_high_is_not_kept(end: float, value: float, expected: bool) -> None:
+def test_a_step_that_ends_too_steep_or_too_high_is_not_kept(end, value, expected):
     """A lower loss alone does not do: the slope at the end is the better witness in float32."""
     lbfgs, kept = judged(-1.0, end, value)
     assert kept is expected
@@ -101,7 +101,7 @@ def test_a_step_that_ends_too_steep_or_too_high_is_not_kept(end: float, value: f
 
 
 @pytest.mark.parametrize("stop", [0, 1, 3, 6])
-def test_its_state_is_all_that_it_needs(stop: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_state_is_all_that_it_needs(stop, monkeypatch):
     """What goes on from a checkpoint takes the same steps, to the last bit."""
     monkeypatch.setattr(full_batch, "PAIRS", 3)
     whole, first, second = optimiser(), optimiser(), optimiser()

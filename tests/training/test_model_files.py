@@ -23,7 +23,7 @@ HEADS = ("naive", "ldam", "duq", "crt", "dro-learned")
 
 
 @pytest.fixture(scope="module")
-def fitted(digits: cu.Dataset) -> cu.Fit:
+def fitted(digits):
     return cu.fit(
         digits.train, [cu.Lane(method) for method in HEADS], recipe=cu.Recipe("small-conv", epochs=1, batch=32)
     )
@@ -31,7 +31,7 @@ def fitted(digits: cu.Dataset) -> cu.Fit:
 
 @pytest.mark.parametrize("lane", range(len(HEADS)), ids=HEADS)
 @pytest.mark.parametrize("name", ["model", "deep/folder/model.safetensors", "model.v2"])
-def test_round_trip(fitted: cu.Fit, digits: cu.Dataset, lane: int, name: str, tmp_path: Path) -> None:
+def test_round_trip(fitted, digits, lane, name, tmp_path):
     weights, description = save(fitted.module(lane), tmp_path / name, {})
     restored, images = cu.restore(tmp_path / name), torch.from_numpy(digits.test.inputs)
     assert weights.suffix == ".safetensors"
@@ -52,7 +52,7 @@ def test_round_trip(fitted: cu.Fit, digits: cu.Dataset, lane: int, name: str, tm
         (lambda p: (p / "m.json").write_bytes(b"\xff\xfe"), "not a network"),
     ],
 )
-def test_damage(fitted: cu.Fit, damage: object, sentence: str, tmp_path: Path) -> None:
+def test_damage(fitted, damage, sentence, tmp_path):
     save(fitted.module(0), tmp_path / "m", {})
     damage(tmp_path)  # type: ignore[operator]
     with pytest.raises(cu.InputError, match=sentence):
@@ -117,7 +117,7 @@ def edited(**fields: object) -> Callable[[Path], None]:
         (lambda p: (p / "m.json").write_text('{"format": 1, "about": ' + "[" * 100_000), "nested too deeply"),
     ],
 )
-def test_a_changed_description(fitted: cu.Fit, damage: object, sentence: str, tmp_path: Path) -> None:
+def test_a_changed_description(fitted, damage, sentence, tmp_path):
     save(fitted.module(0), tmp_path / "m", {})
     damage(tmp_path)  # type: ignore[operator]
     with pytest.raises(cu.InputError, match=sentence) as caught:
@@ -126,7 +126,7 @@ def test_a_changed_description(fitted: cu.Fit, damage: object, sentence: str, tm
 
 
 @pytest.mark.parametrize("version", [0, FORMAT - 1, FORMAT + 1, str(FORMAT), True, None])
-def test_a_model_of_another_format_is_refused(fitted: cu.Fit, version: object, tmp_path: Path) -> None:
+def test_a_model_of_another_format_is_refused(fitted, version, tmp_path):
     save(fitted.module(0), tmp_path / "m", {})
     changed(format=version)(tmp_path)
     with refused("m.json", f"format {version!r}", FORMAT):
@@ -134,7 +134,7 @@ def test_a_model_of_another_format_is_refused(fitted: cu.Fit, version: object, t
 
 
 @pytest.mark.parametrize("name", ["format", "checksum", "decides_by", "purpose", "encoding", "embedding", "code"])
-def test_a_description_that_lacks_a_field_is_refused(fitted: cu.Fit, name: str, tmp_path: Path) -> None:
+def test_a_description_that_lacks_a_field_is_refused(fitted, name, tmp_path):
     save(fitted.module(0), tmp_path / "m", {})
     document = json.loads((tmp_path / "m.json").read_text())
     del document[name]
@@ -145,7 +145,7 @@ def test_a_description_that_lacks_a_field_is_refused(fitted: cu.Fit, name: str, 
         cu.restore(tmp_path / "m", trust_code=True)
 
 
-def test_what_is_about_it_may_be_anything_that_json_has(fitted: cu.Fit, tmp_path: Path) -> None:
+def test_what_is_about_it_may_be_anything_that_json_has(fitted, tmp_path):
     """Keys that JSON turns into text, numbers that it has no word for, names that are not UTF-8."""
     save(
         fitted.module(0),
@@ -156,9 +156,7 @@ def test_what_is_about_it_may_be_anything_that_json_has(fitted: cu.Fit, tmp_path
 
 
 @pytest.mark.parametrize("renames", [0, 1])
-def test_a_kill_while_a_network_replaces_another(
-    fitted: cu.Fit, renames: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_while_a_network_replaces_another(fitted, renames, tmp_path, monkeypatch):
     """Before the first rename the old one is whole; between the two, its weights do not go with the new description."""
     save(fitted.module(0), tmp_path / "m", {})
     real, calls = os.replace, []
@@ -180,7 +178,7 @@ def test_a_kill_while_a_network_replaces_another(
         cu.restore(tmp_path / "m")
 
 
-def test_one_bit_of_the_weights(fitted: cu.Fit, tmp_path: Path) -> None:
+def test_one_bit_of_the_weights(fitted, tmp_path):
     weights, _ = save(fitted.module(0), tmp_path / "m", {})
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
@@ -191,7 +189,7 @@ def test_one_bit_of_the_weights(fitted: cu.Fit, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("name", ["head.weight", "preprocess.std", "body.1.running_var"])
-def test_weights_that_are_not_finite(fitted: cu.Fit, value: float, name: str, tmp_path: Path) -> None:
+def test_weights_that_are_not_finite(fitted, value, name, tmp_path):
     network = fitted.module(0)
     network.state_dict()[name].view(-1)[0] = value
     save(network, tmp_path / "m", {})
@@ -199,7 +197,7 @@ def test_weights_that_are_not_finite(fitted: cu.Fit, value: float, name: str, tm
         cu.restore(tmp_path / "m")
 
 
-def test_weights_of_another_type_or_shape(fitted: cu.Fit, tmp_path: Path) -> None:
+def test_weights_of_another_type_or_shape(fitted, tmp_path):
     weights, _ = save(fitted.module(0), tmp_path / "m", {})
     state = fitted.module(0).state_dict()
     for other in (state["head.bias"].half(), state["head.bias"][:-1].clone(), None):
@@ -210,7 +208,7 @@ def test_weights_of_another_type_or_shape(fitted: cu.Fit, tmp_path: Path) -> Non
             cu.restore(tmp_path / "m")
 
 
-def test_what_was_not_saved_here_is_not_replaced(fitted: cu.Fit, tmp_path: Path) -> None:
+def test_what_was_not_saved_here_is_not_replaced(fitted, tmp_path):
     (tmp_path / "m.json").write_text('{"my": "settings"}')
     (tmp_path / "n.safetensors").write_bytes(b"another framework's")
     here, elsewhere = origin("digits", "here"), origin("digits", "elsewhere")
@@ -230,17 +228,17 @@ def test_what_was_not_saved_here_is_not_replaced(fitted: cu.Fit, tmp_path: Path)
 
 
 @pytest.mark.parametrize("ending", [".pt", ".PTH", ".onnx", ".pkl"])
-def test_the_ending_of_another_format_is_refused(ending: str, tmp_path: Path) -> None:
+def test_the_ending_of_another_format_is_refused(ending, tmp_path):
     with refused(f"m{ending}", ".safetensors"):
         check_savable(tmp_path / f"m{ending}", "")
 
 
 @pytest.mark.parametrize("name", ["m", "m.safetensors", "m.json", "resnet.v2", "lr0.1"])
-def test_a_dot_in_the_name_of_a_model_is_no_ending(name: str, tmp_path: Path) -> None:
+def test_a_dot_in_the_name_of_a_model_is_no_ending(name, tmp_path):
     check_savable(tmp_path / name, "")
 
 
-def test_nothing_can_be_written_below_a_file_or_as_a_folder(fitted: cu.Fit, tmp_path: Path) -> None:
+def test_nothing_can_be_written_below_a_file_or_as_a_folder(fitted, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(cu.InputError, match=r"is a folder: give the name of a network in it, as in .*model"):
         check_savable(tmp_path, "")
@@ -266,7 +264,7 @@ DEPLOYED = {
 
 
 @pytest.mark.parametrize("kind", DEPLOYED)
-def test_what_is_deployed_comes_back(fitted: cu.Fit, digits: cu.Dataset, kind: str, tmp_path: Path) -> None:
+def test_what_is_deployed_comes_back(fitted, digits, kind, tmp_path):
     module, images = DEPLOYED[kind](fitted), torch.from_numpy(digits.test.inputs)
     document = json.loads(save(module, tmp_path / "m", {})[1].read_text())
     restored = cu.restore(tmp_path / "m")
@@ -300,14 +298,14 @@ def test_what_is_deployed_comes_back(fitted: cu.Fit, digits: cu.Dataset, kind: s
         (changed(shape=[64]), r"shape is \(64,\)"),
     ],
 )
-def test_a_changed_description_of_an_ensemble(fitted: cu.Fit, damage: object, sentence: str, tmp_path: Path) -> None:
+def test_a_changed_description_of_an_ensemble(fitted, damage, sentence, tmp_path):
     save(DEPLOYED["ensemble"](fitted), tmp_path / "m", {})
     damage(tmp_path)  # type: ignore[operator]
     with pytest.raises(cu.InputError, match=sentence):
         cu.restore(tmp_path / "m")
 
 
-def test_costs_that_are_not_there(fitted: cu.Fit, tmp_path: Path) -> None:
+def test_costs_that_are_not_there(fitted, tmp_path):
     save(fitted.module(0), tmp_path / "m", {})
     changed(decides_by="cost")(tmp_path)
     with refused("'costs' are missing"):
@@ -329,14 +327,14 @@ PURPOSE = {"counts": [9] * 10, "prior": [0.1] * 10, "goal": "mean", "method": "n
         ({"why": "so"}, "not a network that --save wrote"),
     ],
 )
-def test_a_purpose_that_was_edited(fitted: cu.Fit, fields: dict, sentence: str, tmp_path: Path) -> None:
+def test_a_purpose_that_was_edited(fitted, fields, sentence, tmp_path):
     save(fitted.module(0), tmp_path / "m", {})
     changed(purpose=PURPOSE | fields)(tmp_path)  # type: ignore[operator]
     with pytest.raises(cu.InputError, match=sentence):
         cu.restore(tmp_path / "m")
 
 
-def test_the_purpose_of_a_network_comes_back(fitted: cu.Fit, tmp_path: Path) -> None:
+def test_the_purpose_of_a_network_comes_back(fitted, tmp_path):
     module = fitted.module(0)
     module.purpose, module.about = Purpose.of(**PURPOSE), {"data": "digits"}
     save(module, tmp_path / "m", module.about)
@@ -344,9 +342,7 @@ def test_the_purpose_of_a_network_comes_back(fitted: cu.Fit, tmp_path: Path) -> 
     assert (restored.purpose, restored.about) == (module.purpose, module.about)
 
 
-def test_members_beyond_what_the_weights_hold_are_not_built(
-    fitted: cu.Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_members_beyond_what_the_weights_hold_are_not_built(fitted, tmp_path, monkeypatch):
     save(DEPLOYED["ensemble"](fitted), tmp_path / "m", {})
     changed(networks=100_000, members=[{"network": "small-conv", "head": "linear", "scale": 1}] * 100_000)(tmp_path)
     built = []
@@ -357,7 +353,7 @@ def test_members_beyond_what_the_weights_hold_are_not_built(
     assert not built
 
 
-def test_layers_of_a_backbone_beyond_what_the_weights_hold_are_not_built(tmp_path: Path) -> None:
+def test_layers_of_a_backbone_beyond_what_the_weights_hold_are_not_built(tmp_path):
     """A configuration of Transformers may ask for any number of layers."""
     head = cu.fit(cu.Data(np.eye(8), ["a", "b"] * 4), [cu.Lane()], recipe=cu.Recipe("linear", epochs=1, batch=4))
     module = head.module(0)
@@ -371,9 +367,7 @@ def test_layers_of_a_backbone_beyond_what_the_weights_hold_are_not_built(tmp_pat
 @pytest.mark.parametrize(
     "fields", [{"classes": [str(i) for i in range(200_000)]}, {"shape": [10**12]}, {"shape": [4, 8000, 8000]}]
 )
-def test_more_classes_or_larger_inputs_than_the_weights_are_of(
-    fitted: cu.Fit, fields: dict[str, object], tmp_path: Path
-) -> None:
+def test_more_classes_or_larger_inputs_than_the_weights_are_of(fitted, fields, tmp_path):
     save(fitted.module(0), tmp_path / "m", {})
     changed(**fields)(tmp_path)
     tracemalloc.start()

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from commands import Run
 from refusals import refused
 
 import class_uncertainty as cu
@@ -35,7 +34,7 @@ def test_bag_of_tricks_and_ldam_drw():
     assert (ours.factor(199), theirs.factor(199)) == pytest.approx((1e-4, 1e-4))
 
 
-def test_recipes_by_name(digits: cu.Dataset):
+def test_recipes_by_name(digits):
     assert default_recipe(digits.train, "bag-of-tricks", epochs=3) == dataclasses.replace(
         RECIPES["bag-of-tricks"], epochs=3
     )
@@ -175,7 +174,7 @@ def test_a_recipe_must_exist():
         parse_recipe("")
 
 
-def test_a_command_trains_by_a_changed_recipe(run: Run) -> None:
+def test_a_command_trains_by_a_changed_recipe(run):
     """Without a name the recipe is the data's; the result tells of the changes."""
     code, out, err = run("train", "digits-lt:20", "--recipe", "?epochs=2&average=0.5&schedule=cosine", "--json")
     assert code == 0, err
@@ -192,7 +191,7 @@ def test_a_command_trains_by_a_changed_recipe(run: Run) -> None:
         ("?epochs=3", "epochs is given twice"),
     ],
 )
-def test_a_command_refuses_a_wrong_change(run: Run, recipe: str, sentence: str) -> None:
+def test_a_command_refuses_a_wrong_change(run, recipe, sentence):
     code, out, err = run("train", "digits-lt:20", "--recipe", recipe, "--epochs", "1")
     assert (code, out) == (2, "")
     assert sentence in " ".join(err.split())

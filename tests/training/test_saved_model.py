@@ -34,7 +34,7 @@ STATUS, PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory, digits: cu.Dataset) -> Path:
+def models(tmp_path_factory, digits):
     """Good ones, of every kind."""
     folder = tmp_path_factory.mktemp("models")
     images = cu.fit(digits.train, [cu.Lane(seed=s) for s in (0, 1)], recipe=cu.Recipe("small-conv", epochs=1, batch=32))
@@ -204,7 +204,7 @@ FORGED: dict[str, tuple[Any, ...]] = {  # model, fields of its description, what
 
 
 @pytest.mark.parametrize("attack", FORGED)
-def test_a_forged_model(attack: str, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forged_model(attack, models, tmp_path, monkeypatch):
     model, fields, *change = FORGED[attack]
     monkeypatch.chdir(tmp_path)
     forged(models, tmp_path, model, fields, *(change or [None]))
@@ -213,27 +213,27 @@ def test_a_forged_model(attack: str, models: Path, tmp_path: Path, monkeypatch: 
     assert len(str(caught.value)) < 10_000  # a name may be as long as a file
 
 
-def test_the_attacks_are_counted() -> None:
+def test_the_attacks_are_counted():
     text, number = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text(), len(FORGED)
     held = f"{number} | {number} | `pytest tests/training/test_saved_model.py`"
     assert f"within {SECONDS} s and {MEGABYTES} MB each | {held}" in text
 
 
 @pytest.mark.parametrize("model", ["images", "ensemble", "forest", "boosting", "linear", "head", "swin", "swinv2"])
-def test_good_models_come_back(model: str, models: Path, tmp_path: Path) -> None:
+def test_good_models_come_back(model, models, tmp_path):
     forged(models, tmp_path, model, {}, None)
     with bounded():
         cu.restore(tmp_path / "m")
 
 
-def test_names_of_labels_are_not_built(models: Path, tmp_path: Path) -> None:
+def test_names_of_labels_are_not_built(models, tmp_path):
     """Of those there may be many, and none is part of a backbone."""
     forged(models, tmp_path, "swin", {"backbone": {"num_labels": 10**8}}, None)
     with bounded():
         cu.restore(tmp_path / "m")
 
 
-def test_a_tree_as_deep_as_any_comes_back(models: Path, tmp_path: Path) -> None:
+def test_a_tree_as_deep_as_any_comes_back(models, tmp_path):
     forged(models, tmp_path, "forest", {}, tree(chain(4096)))
     with bounded():
         restored = cu.restore(tmp_path / "m")

@@ -2,7 +2,6 @@
 
 import dataclasses
 from contextlib import suppress
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,25 +26,25 @@ APART = len(LANES) * RECIPE.epochs + 1  # and the second stage of crt
 
 
 @pytest.fixture(scope="module")
-def digits() -> cu.Dataset:
+def digits():
     digits = cu.load("digits-lt:20")
     return dataclasses.replace(digits, train=digits.train.take(np.arange(0, len(digits.train), 4)))
 
 
 @pytest.fixture(scope="module")
-def stats(digits: cu.Dataset) -> cu.Stats:
+def stats(digits):
     return cu.Stats(digits.train.counts, np.linspace(1, 3, 10))
 
 
 @pytest.fixture(scope="module")
-def alone(digits: cu.Dataset, stats: cu.Stats) -> list[cu.Fit]:
+def alone(digits, stats):
     """Each lane in a fit of its own."""
     options = {"recipe": RECIPE, "stats": stats, "test": digits.test, "device": "cpu"}
     return [cu.fit(digits.train, [lane], **options) for lane in LANES]
 
 
 @pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def trained(monkeypatch):
     """The number of lanes in every epoch that a stack trains."""
     counts, train_epoch = [], StackTraining._train_epoch
 
@@ -61,7 +60,7 @@ def first_stages(names: list[str], recipe: cu.Recipe) -> dict[int, cu.Lane]:
     return {place: staged(cu.Lane(name), recipe, 0) for place, name in enumerate(names)}
 
 
-def test_lanes_that_are_alike_have_the_same_plans() -> None:
+def test_lanes_that_are_alike_have_the_same_plans():
     """Over every pair of every table: whatever a stretch holds together does the same in each of its epochs."""
     recipe, names = dataclasses.replace(RECIPE, epochs=20), list(cu.METHODS)
     lanes, stats = first_stages(names, recipe), cu.Stats(np.geomspace(100, 5, 6), np.linspace(0.2, 1, 6))
@@ -88,7 +87,7 @@ def test_lanes_that_are_alike_have_the_same_plans() -> None:
                     assert a.reduction == b.reduction or (plans[0]["weight"] == 1).all()
 
 
-def test_what_shares_and_what_does_not() -> None:
+def test_what_shares_and_what_does_not():
     def together(*names: str) -> list[list[list[int]]]:
         return [stretch.alike for stretch in stretches(first_stages(list(names), RECIPE), RECIPE, shares=True)]
 
@@ -102,14 +101,14 @@ def test_what_shares_and_what_does_not() -> None:
     assert stretches(first_stages(["naive", "2s-cb-rs"], one_epoch), one_epoch, True) == [Stretch(1, [[0], [1]])]
 
 
-def test_a_ramp_of_someone_else_is_never_at_rest() -> None:
+def test_a_ramp_of_someone_else_is_never_at_rest():
     """Whether it is would have to be asked of every epoch."""
     weight = dataclasses.replace(cu.METHODS["2s-csce"].weight, ramp=lambda epoch, epochs: float(epoch > 2))
     lanes = {0: cu.Lane("naive"), 1: cu.Lane(cu.Method(weight=weight))}
     assert stretches(lanes, RECIPE, shares=True) == [Stretch(5, [[0], [1]])]
 
 
-def test_what_trains_in_turn() -> None:
+def test_what_trains_in_turn():
     """Three lanes that share four of five epochs, two of them all, and one that shares nothing."""
     together = [Stretch(4, [[0, 1, 2], [3]]), Stretch(5, [[0, 1], [2], [3]])]
     last = together[-1]
@@ -130,7 +129,7 @@ def test_what_trains_in_turn() -> None:
     ]
 
 
-def test_epochs_are_spared_only_where_lanes_share_them() -> None:
+def test_epochs_are_spared_only_where_lanes_share_them():
     """Of lanes with a second stage only the first; heads on full batches and trees share nothing."""
     lanes = [cu.Lane("naive"), cu.Lane("2s-cb-rs"), cu.Lane("2s-csce"), cu.Lane("cb-rs")]
     assert spared_epochs(lanes, RECIPE) == 2 * 4
@@ -140,9 +139,7 @@ def test_epochs_are_spared_only_where_lanes_share_them() -> None:
         assert spared_epochs(lanes, recipe) == 0
 
 
-def test_lanes_that_share_are_what_they_are_alone(
-    digits: cu.Dataset, stats: cu.Stats, alone: list[cu.Fit], trained: list[int]
-) -> None:
+def test_lanes_that_share_are_what_they_are_alone(digits, stats, alone, trained):
     told: list[Epoch] = []
     options = {"recipe": RECIPE, "stats": stats, "test": digits.test, "device": "cpu"}
     fitted = cu.fit(digits.train, LANES, **options, progress=told.append)
@@ -158,9 +155,7 @@ def test_lanes_that_share_are_what_they_are_alone(
 
 
 @pytest.mark.parametrize(("epoch", "average"), [(1, 0.5), (3, 0.0), (4, 0.5)])
-def test_stopped_while_epochs_are_shared_and_taken_up_again(
-    epoch: int, average: float, digits: cu.Dataset, stats: cu.Stats, tmp_path: Path, trained: list[int]
-) -> None:
+def test_stopped_while_epochs_are_shared_and_taken_up_again(epoch, average, digits, stats, tmp_path, trained):
     """In the second epoch, in the last shared one, and behind it; with weights that are averaged from the third on."""
     recipe = dataclasses.replace(RECIPE, average=average)
     options = {"recipe": recipe, "stats": stats, "test": digits.test, "device": "cpu"}
@@ -180,13 +175,8 @@ def test_stopped_while_epochs_are_shared_and_taken_up_again(
 
 
 def test_lanes_go_on_from_where_they_part_without_the_one_that_led(
-    digits: cu.Dataset,
-    stats: cu.Stats,
-    alone: list[cu.Fit],
-    tmp_path: Path,
-    trained: list[int],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    digits, stats, alone, tmp_path, trained, monkeypatch
+):
     options = {"recipe": RECIPE, "stats": stats, "test": digits.test, "device": "cpu"}
     running, lanes = tmp_path / "running", LANES[:3]
     with monkeypatch.context() as patch:
@@ -201,7 +191,7 @@ def test_lanes_go_on_from_where_they_part_without_the_one_that_led(
     same_fits(followers.take([1]), alone[2])
 
 
-def test_lanes_part_where_a_later_stage_begins(digits: cu.Dataset) -> None:
+def test_lanes_part_where_a_later_stage_begins(digits):
     """The first stages of these differ, and the second do not."""
     crt = cu.METHODS["crt"]
     lanes = [cu.Lane("crt"), cu.Lane(dataclasses.replace(crt, weight=cu.METHODS["cb"].weight)), cu.Lane("naive")]
@@ -212,9 +202,7 @@ def test_lanes_part_where_a_later_stage_begins(digits: cu.Dataset) -> None:
 
 
 @pytest.mark.parametrize("stopped", [4, None])
-def test_another_process_goes_on_with_the_lane_that_leads(
-    stopped: int | None, digits: cu.Dataset, alone: list[cu.Fit], tmp_path: Path
-) -> None:
+def test_another_process_goes_on_with_the_lane_that_leads(stopped, digits, alone, tmp_path):
     """While the first stacks train: beyond the epochs that others share with it."""
     options = {"recipe": RECIPE, "test": digits.test, "device": "cpu"}
     checkpoints, meanwhile = Checkpoints(tmp_path / "running"), list[int]()
@@ -241,9 +229,7 @@ def test_another_process_goes_on_with_the_lane_that_leads(
     same_fits(fitted.take([len(many) + 1]), alone[0])
 
 
-def test_the_time_of_shared_epochs_is_shared(
-    digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_time_of_shared_epochs_is_shared(digits, monkeypatch, tmp_path):
     """By a clock that only training moves, a second for each lane of an epoch."""
     clock, train_epoch = [0.0], StackTraining._train_epoch
 
@@ -275,9 +261,7 @@ def test_the_time_of_shared_epochs_is_shared(
     assert [result.seconds for result in taken_up.results] == pytest.approx(seconds, abs=1e-5)
 
 
-def test_a_stop_right_behind_the_parting_loses_nothing(
-    digits: cu.Dataset, stats: cu.Stats, trained: list[int], tmp_path: Path
-) -> None:
+def test_a_stop_right_behind_the_parting_loses_nothing(digits, stats, trained, tmp_path):
     """Though checkpoints are rare: where lanes part they are written."""
     options = {"recipe": RECIPE, "stats": stats, "test": digits.test, "device": "cpu", "every": 100}
 

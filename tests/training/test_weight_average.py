@@ -50,12 +50,12 @@ def fit(data: cu.Data, lanes: list[cu.Lane], recipe: cu.Recipe = RECIPE, **optio
 
 
 @pytest.fixture(scope="module")
-def train(digits: cu.Dataset) -> cu.Data:
+def train(digits):
     return digits.train.take(np.arange(0, len(digits.train), 3))
 
 
 @pytest.fixture(scope="module")
-def whole(train: cu.Data) -> cu.Fit:
+def whole(train):
     return fit(train, LANES)
 
 
@@ -77,7 +77,7 @@ def means_of(states: list[State]) -> State:
 
 
 @pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.name)
-def test_weights_are_the_mean_of_the_last_epochs(lane: cu.Lane, whole: cu.Fit, train: cu.Data, tmp_path: Path) -> None:
+def test_weights_are_the_mean_of_the_last_epochs(lane, whole, train, tmp_path):
     """Of the last stage; centroids of DUQ too. A frozen body, and its statistics, stay to the last bit."""
     states = after_each_epoch(train, lane, PLAIN, tmp_path)
     averaged = dataclasses.replace(RECIPE, epochs=len(states)).averaged
@@ -90,7 +90,7 @@ def test_weights_are_the_mean_of_the_last_epochs(lane: cu.Lane, whole: cu.Fit, t
             assert torch.equal(trained[name], value) == bool(frozen), name
 
 
-def test_statistics_are_those_of_torch(whole: cu.Fit, train: cu.Data) -> None:
+def test_statistics_are_those_of_torch(whole, train):
     check_statistics(whole, train, rtol=1e-4, atol=1e-5)
 
 
@@ -108,7 +108,7 @@ def check_statistics(fitted: cu.Fit, train: cu.Data, **tolerance: float) -> None
             torch.testing.assert_close(ours[name], value, **tolerance)
 
 
-def test_fit_is_the_plain_loop_with_torchs_averaged_model(digits: cu.Dataset) -> None:
+def test_fit_is_the_plain_loop_with_torchs_averaged_model(digits):
     """Three epochs by hand, the last two of them averaged, up to float32 rounding."""
     recipe = cu.Recipe("small-conv", 3, 32, lr=0.02, warmup=0, schedule="cosine", average=2 / 3)
     fitted = cu.fit(digits.train, [cu.Lane("naive", 5)], recipe=recipe, device="cpu")
@@ -138,7 +138,7 @@ def test_fit_is_the_plain_loop_with_torchs_averaged_model(digits: cu.Dataset) ->
             torch.testing.assert_close(fitted.states[0][name], value, rtol=5e-3, atol=1e-3)
 
 
-def test_a_lane_alone_is_the_lane_among_others(whole: cu.Fit, train: cu.Data) -> None:
+def test_a_lane_alone_is_the_lane_among_others(whole, train):
     order = np.random.default_rng(0).permutation(len(LANES))
     same_fits(fit(train, [LANES[i] for i in order]), whole.take(order.tolist()))
     for i in (0, 3, 4):
@@ -146,7 +146,7 @@ def test_a_lane_alone_is_the_lane_among_others(whole: cu.Fit, train: cu.Data) ->
 
 
 @pytest.mark.parametrize("network", ["mlp", "linear", "resnet32"])
-def test_other_networks(network: str, train: cu.Data) -> None:
+def test_other_networks(network, train):
     """A lane alone is the lane among others and the same twice; a linear classifier has no batch statistics."""
     few = np.flatnonzero(train.labels < 4)[::2]
     data = cu.Data(train.inputs[few], train.labels[few])
@@ -159,7 +159,7 @@ def test_other_networks(network: str, train: cu.Data) -> None:
     assert all(result.diverged is None for result in together.results)
 
 
-def test_stop_and_resume(whole: cu.Fit, train: cu.Data, tmp_path: Path, monkeypatch) -> None:
+def test_stop_and_resume(whole, train, tmp_path, monkeypatch):
     """The same bits, wherever it stops: before the first averaged epoch, among them, and at the end."""
     clock, stops, some = iter(range(10**6)), 0, [0, 3, 4, 7]
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
@@ -173,7 +173,7 @@ def test_stop_and_resume(whole: cu.Fit, train: cu.Data, tmp_path: Path, monkeypa
     same_fits(fitted, whole.take(some))
 
 
-def test_checkpoints_have_sums_only_while_they_are_needed(train: cu.Data, tmp_path: Path) -> None:
+def test_checkpoints_have_sums_only_while_they_are_needed(train, tmp_path):
     kept = Recording(tmp_path)
     fit(train, LANES[:1], checkpoints=kept, every=1)
     (states,) = kept.states.values()
@@ -184,7 +184,7 @@ def test_checkpoints_have_sums_only_while_they_are_needed(train: cu.Data, tmp_pa
     assert not any(lane.summed for states in plain.states.values() for lane in states.values())
 
 
-def test_students(train: cu.Data, tmp_path: Path) -> None:
+def test_students(train, tmp_path):
     """Their weights are means too; one alone is that among others; what stopped goes on with the same bits."""
     teachers = cu.fit(train, [cu.Lane("naive", 1), cu.Lane("ldam", 2)], recipe=PLAIN, device="cpu")
     lanes = [cu.Lane(seed=seed, teaching=cu.Teaching(temperature=1.0 + seed)) for seed in range(3)]
@@ -202,7 +202,7 @@ def test_students(train: cu.Data, tmp_path: Path) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("network", ["small-conv", "resnet32"])
-def test_a_gpu_has_the_statistics_of_torch(network: str, train: cu.Data) -> None:
+def test_a_gpu_has_the_statistics_of_torch(network, train):
     """Under CUDA graphs and, for ResNet-32, by our own kernels, in bfloat16."""
     recipe = dataclasses.replace(RECIPE, network=network, epochs=4)
     check_statistics(fit(train, [cu.Lane("naive")], recipe, device="cuda"), train, rtol=0.05, atol=0.02)
@@ -210,7 +210,7 @@ def test_a_gpu_has_the_statistics_of_torch(network: str, train: cu.Data) -> None
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("network", ["small-conv", "resnet32"])
-def test_a_gpu_averages_what_it_trained(network: str, digits: cu.Dataset, tmp_path: Path) -> None:
+def test_a_gpu_averages_what_it_trained(network, digits, tmp_path):
     """The mean of the states after each epoch, and on the way a stop that changes nothing but last bits."""
     plain, lane = dataclasses.replace(PLAIN, network=network, epochs=4), [cu.Lane("naive")]
     kept = Recording(tmp_path)

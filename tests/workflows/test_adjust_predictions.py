@@ -17,7 +17,7 @@ EQUAL = np.full(3, 1 / 3)
 
 
 @pytest.fixture
-def files(tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> dict[str, np.ndarray]:
+def files(tmp_path, rng, monkeypatch):
     """test.npz and val.npz in the folder, and what is in them."""
     monkeypatch.chdir(tmp_path)
     arrays = {}
@@ -34,7 +34,7 @@ def numbers(scores: Scores) -> list[float]:
     return [*scores.class_errors, *(value for value in vars(scores).values() if isinstance(value, float))]
 
 
-def test_without_unseen_examples_tau_is_1_or_as_given(files: dict[str, np.ndarray]) -> None:
+def test_without_unseen_examples_tau_is_1_or_as_given(files):
     for tau in (None, 0.4):
         adjusted = cu.adjust_predictions("test.npz", COUNTS, tau=tau)
         expected = cu.adjust(files["test"], COUNTS, 1 if tau is None else tau)
@@ -46,9 +46,7 @@ def test_without_unseen_examples_tau_is_1_or_as_given(files: dict[str, np.ndarra
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("prior", ["equal", "train", (0.2, 0.3, 0.5)])
-def test_it_is_chosen_on_unseen_examples_and_judged_under_the_prior(
-    files: dict[str, np.ndarray], bias: bool, prior: object
-) -> None:
+def test_it_is_chosen_on_unseen_examples_and_judged_under_the_prior(files, bias, prior):
     vector = {"equal": EQUAL, "train": COUNTS / COUNTS.sum()}.get(prior, prior)
     fitted = cu.fit_adjustment(files["val"], files["val_labels"], COUNTS, prior=vector, bias=bias)
     adjusted = cu.adjust_predictions(Path("test.npz"), COUNTS, unseen="val.npz", bias=bias, prior=prior)
@@ -59,7 +57,7 @@ def test_it_is_chosen_on_unseen_examples_and_judged_under_the_prior(
     assert adjusted.has_class_bias == (bias and not np.allclose(fitted.bias, fitted.tau * np.log(COUNTS)))
 
 
-def test_without_labels_the_unseen_examples_are_judged(files: dict[str, np.ndarray]) -> None:
+def test_without_labels_the_unseen_examples_are_judged(files):
     np.save("test.npy", files["test"])
     adjusted = cu.adjust_predictions("test.npy", COUNTS, unseen="val.npz")
     assert adjusted.judged_on == Path("val.npz")
@@ -69,7 +67,7 @@ def test_without_labels_the_unseen_examples_are_judged(files: dict[str, np.ndarr
     assert (alone.before, alone.after, alone.judged_on) == (None, None, None)
 
 
-def test_counts_may_be_in_either_file(files: dict[str, np.ndarray]) -> None:
+def test_counts_may_be_in_either_file(files):
     np.savez("counted.npz", probabilities=files["val"], labels=files["val_labels"], counts=COUNTS)
     given, read = (
         cu.adjust_predictions("test.npz", counts, unseen="counted.npz", tau=1.0) for counts in (COUNTS, None)
@@ -81,14 +79,14 @@ def test_counts_may_be_in_either_file(files: dict[str, np.ndarray]) -> None:
         cu.adjust_predictions("test.npz")
 
 
-def test_classes_without_unseen_examples_are_named(files: dict[str, np.ndarray]) -> None:
+def test_classes_without_unseen_examples_are_named(files):
     common = files["val_labels"] == 0
     np.savez("common.npz", probabilities=files["val"][common], labels=files["val_labels"][common])
     assert cu.adjust_predictions("test.npz", COUNTS, unseen="common.npz").absent == (1, 2)
     assert cu.adjust_predictions("test.npz", COUNTS, unseen="val.npz").absent == ()
 
 
-def test_what_is_written_can_be_adjusted_back(files: dict[str, np.ndarray]) -> None:
+def test_what_is_written_can_be_adjusted_back(files):
     adjusted = cu.adjust_predictions("test.npz", COUNTS, out="adjusted.npz")
     with np.load("adjusted.npz") as written:
         assert np.array_equal(written["probabilities"], adjusted.probabilities)
@@ -116,7 +114,7 @@ def test_what_is_written_can_be_adjusted_back(files: dict[str, np.ndarray]) -> N
         ({"prior": [0.5, 0.5, 0.5]}, ["prior", "3 probabilities"]),
     ],
 )
-def test_refusals_write_nothing(files: dict[str, np.ndarray], options: dict, parts: list[str]) -> None:
+def test_refusals_write_nothing(files, options, parts):
     np.save("plain.npy", files["val"])
     np.savez("other.npz", mine=np.ones(3))
     before = {path: path.read_bytes() for path in Path().iterdir()}
@@ -126,7 +124,7 @@ def test_refusals_write_nothing(files: dict[str, np.ndarray], options: dict, par
 
 
 @pytest.mark.parametrize("unlabelled", [0, 40])
-def test_before_is_what_the_file_decides(files: dict[str, np.ndarray], unlabelled: int) -> None:
+def test_before_is_what_the_file_decides(files, unlabelled):
     """As `cu predict` scores it: by the column `class`, on the rows that have a label."""
     p, labels = files["test"], files["test_labels"]
     decided = p[:, ::-1].argmax(axis=1)
@@ -148,7 +146,7 @@ def test_before_is_what_the_file_decides(files: dict[str, np.ndarray], unlabelle
     assert chosen.adjustment.tau == cu.fit_adjustment(p[rows], labels[rows], COUNTS).tau
 
 
-def test_rounded_probabilities_are_adjusted_with_a_notice(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_rounded_probabilities_are_adjusted_with_a_notice(tmp_path, caplog):
     (tmp_path / "p.csv").write_text("p(a),p(b),p(c)\n0.33,0.33,0.33\n0.10,0.20,0.70\n")
     adjusted = cu.adjust_predictions(tmp_path / "p.csv", counts=[1, 1, 1])
     np.testing.assert_allclose(adjusted.probabilities[0], 1 / 3)

@@ -1,6 +1,6 @@
 """One network, several together, and students of them, on one fold that none of them saw."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +23,7 @@ MEAN = Goal("mean", np.full(10, 0.1))
 
 
 @pytest.fixture(scope="module")
-def context(digits: cu.Dataset) -> Iterator[Context]:
+def context(digits):
     with open_context(
         cu.Dataset("digits", digits.train), Settings(recipe=cu.Recipe("small-conv", epochs=3, batch=32))
     ) as context:
@@ -31,7 +31,7 @@ def context(digits: cu.Dataset) -> Iterator[Context]:
 
 
 @pytest.fixture(scope="module")
-def evidence(context: Context) -> Evidence:
+def evidence(context):
     networks = fit_networks(context, [(ROW, 0, (k, 5)) for k in range(5)], None)
     return judge(context, ROW, networks[ROW], MEAN)
 
@@ -42,7 +42,7 @@ def tried(context: Context, evidence: Evidence, members: int, rates: Sequence[fl
     return trial
 
 
-def test_gains_are_of_networks_that_left_the_fold_out(context: Context, evidence: Evidence) -> None:
+def test_gains_are_of_networks_that_left_the_fold_out(context, evidence):
     """Everything by hand: three networks, their geometric mean, and a student at each rate."""
     train, recipe = context.train, replace(context.recipe, schedule="cosine")
     trial = tried(context, evidence, 3)
@@ -75,7 +75,7 @@ def test_gains_are_of_networks_that_left_the_fold_out(context: Context, evidence
     assert trial.seconds > 0
 
 
-def test_what_is_tried_was_not_fitted_to_the_fold_that_judges(context: Context, evidence: Evidence) -> None:
+def test_what_is_tried_was_not_fitted_to_the_fold_that_judges(context, evidence):
     """Were it, a fold that only another tau gets right would change tau, and so the gains."""
     counts, hit = context.train.counts, np.isin(evidence.places, fold_indices(context.train, (0, 5)))
     p = counts**0.6 * (1 + 0.05 * np.eye(10)[evidence.labels])
@@ -85,7 +85,7 @@ def test_what_is_tried_was_not_fitted_to_the_fold_that_judges(context: Context, 
     assert (same.ensemble, same.students, same.cooling) == (trial.ensemble, trial.students, trial.cooling)
 
 
-def test_students_that_diverge_do_not_count(context: Context, evidence: Evidence) -> None:
+def test_students_that_diverge_do_not_count(context, evidence):
     trial = tried(context, evidence, 2, (1.0, 1e30))
     assert list(trial.students) == ["naive?rate=2&schedule=cosine"] == [trial.student]
     none = tried(context, evidence, 2, (1e30,))
@@ -95,14 +95,14 @@ def test_students_that_diverge_do_not_count(context: Context, evidence: Evidence
     assert (untaught.students, untaught.trainings) == ({}, 1)
 
 
-def test_duq_has_no_students(digits: cu.Dataset) -> None:
+def test_duq_has_no_students(digits):
     recipe, row = cu.Recipe("small-conv", epochs=1, batch=32), cu.Candidate("duq")
     with open_context(cu.Dataset("digits", digits.train), Settings(recipe=recipe)) as context:
         networks = fit_networks(context, [(row, 0, (k, 5)) for k in range(5)], None)
         assert not tried(context, judge(context, row, networks[row], MEAN), 2).students
 
 
-def test_networks_that_diverge_are_a_reason(context: Context, evidence: Evidence) -> None:
+def test_networks_that_diverge_are_a_reason(context, evidence):
     lost = replace(evidence, candidate=cu.Candidate("cb-rs?lr=1e30"))
     alternatives = try_steps(context, lost, 2, STUDENT_RATES, MEAN, None)
     assert (alternatives.trial, alternatives.why_none) == (None, "a network of cb-rs?lr=1e30 diverged")
@@ -111,12 +111,12 @@ def test_networks_that_diverge_are_a_reason(context: Context, evidence: Evidence
 @pytest.mark.parametrize(
     ("gain", "error", "clear"), [(1.0, 0.9, True), (1.0, 1.0, False), (0.0, 0.0, False), (-1.0, 0.1, False)]
 )
-def test_a_gain_is_clear_beyond_a_standard_error(gain: float, error: float, clear: bool) -> None:
+def test_a_gain_is_clear_beyond_a_standard_error(gain, error, clear):
     assert Gain(gain, error).is_clear is clear
     assert Gain(gain + 1e-14, error).is_clear is clear  # the last bit decides nothing
 
 
-def test_the_best_student_is_the_first_of_equals() -> None:
+def test_the_best_student_is_the_first_of_equals():
     gains = {"a": Gain(1, 1), "b": Gain(2, 9), "c": Gain(2, 1)}
     assert Trial(2, Gain(0, 0), gains, dict.fromkeys(gains, 1.0), 9, 1.0, 1.0).student == "b"
 
@@ -134,7 +134,7 @@ def evidence_of_kind(name: str, wrong: int, recipe: str = "forest") -> Evidence:
     return Evidence(cu.Candidate(name), networks, np.arange(40), LABELS, p, p, 1.0)
 
 
-def test_the_best_of_every_kind_is_averaged() -> None:
+def test_the_best_of_every_kind_is_averaged():
     finalists = [
         evidence_of_kind("naive", 9),
         evidence_of_kind("cb-rs", 2),
@@ -146,7 +146,7 @@ def test_the_best_of_every_kind_is_averaged() -> None:
 
 
 @pytest.mark.parametrize(("others", "kept"), [(3, True), (20, False)])
-def test_the_mean_is_kept_unless_one_model_is_clearly_better(others: int, kept: bool) -> None:
+def test_the_mean_is_kept_unless_one_model_is_clearly_better(others, kept):
     """Two that are wrong outvote one that is right."""
     right = evidence_of_kind("naive", 2)
     finalists = (right, evidence_of_kind("cb", others, "boosting"), evidence_of_kind("cb-rs", others, "logistic"))
@@ -156,7 +156,7 @@ def test_the_mean_is_kept_unless_one_model_is_clearly_better(others: int, kept: 
     assert average.gain.gain == pytest.approx(100 * (2 - others) / 40)
 
 
-def test_finalists_of_one_kind_are_not_averaged() -> None:
+def test_finalists_of_one_kind_are_not_averaged():
     finalists = (evidence_of_kind("naive", 2), evidence_of_kind("cb", 3))
     alternatives = average_kinds(Search(finalists[0], finalists, (), {}), TWO_CLASSES)
     assert (alternatives.average, alternatives.why_none) == (None, "the finalists are all of one kind")

@@ -21,7 +21,7 @@ from class_uncertainty.workflows import audit as audit_module
 from class_uncertainty.workflows.audit import audit_file
 
 
-def test_labels_may_be_numbers_names_or_tensors() -> None:
+def test_labels_may_be_numbers_names_or_tensors():
     labels, p = predictions()
     names = [CLASSES[c] for c in labels]
     expected = audited().document()
@@ -32,7 +32,7 @@ def test_labels_may_be_numbers_names_or_tensors() -> None:
     assert tensor.figures.error == audited().figures.error
 
 
-def test_examples_without_a_label_are_left_out_and_counted() -> None:
+def test_examples_without_a_label_are_left_out_and_counted():
     labels, p = predictions()
     truth, decisions = [CLASSES[c] for c in labels], [CLASSES[c] for c in p.argmax(axis=1)]
     truth[::7] = [""] * len(truth[::7])
@@ -78,14 +78,14 @@ def test_examples_without_a_label_are_left_out_and_counted() -> None:
         ({"images": ["missing.png"] * 400}, ["missing.png is not there"]),
     ],
 )
-def test_bad_input_is_refused_in_one_sentence(change: dict, parts: list[str]) -> None:
+def test_bad_input_is_refused_in_one_sentence(change, parts):
     labels, p = predictions()
     given = {"labels": labels, "probabilities": p, "classes": CLASSES, "counts": COUNTS} | change
     with refused(*parts):
         cu.audit(**given)
 
 
-def test_predictions_without_errors_are_said_to_look_like_in_sample_ones() -> None:
+def test_predictions_without_errors_are_said_to_look_like_in_sample_ones():
     labels = np.repeat(np.arange(3), 20)
     audit = cu.audit(labels, np.eye(3)[labels] * 0.97 + 0.01)
     assert audit.figures.overall_error == 0
@@ -94,7 +94,7 @@ def test_predictions_without_errors_are_said_to_look_like_in_sample_ones() -> No
     assert not any("In-sample" in note for note in audited().notes)
 
 
-def test_labels_stand_in_for_counts_that_are_not_given() -> None:
+def test_labels_stand_in_for_counts_that_are_not_given():
     labels, p = predictions()
     audit = cu.audit(labels, p)
     assert [row.count for row in audit.classes] == [100] * 4
@@ -102,7 +102,7 @@ def test_labels_stand_in_for_counts_that_are_not_given() -> None:
     assert [row.change for row in audit.classes] == [0.0] * 4  # equal counts adjust nothing
 
 
-def test_many_probabilities_leave_labels_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_probabilities_leave_labels_unchecked(monkeypatch):
     monkeypatch.setattr(audit_module, "CHECKED", 100)
     labels, p = predictions()
     audit = cu.audit(labels, p, CLASSES, counts=COUNTS)
@@ -112,7 +112,7 @@ def test_many_probabilities_leave_labels_unchecked(monkeypatch: pytest.MonkeyPat
         audit.broken(["label_issues > 3"])
 
 
-def test_wrong_labels_are_found() -> None:
+def test_wrong_labels_are_found():
     labels = np.repeat(np.arange(3), 60)
     p = np.full((180, 3), 0.00005)
     p[np.arange(180), labels] = 0.9999
@@ -124,7 +124,7 @@ def test_wrong_labels_are_found() -> None:
     assert document["figures"]["label_issues"] == 1
 
 
-def test_the_prior_weighs_the_calibration_and_the_error() -> None:
+def test_the_prior_weighs_the_calibration_and_the_error():
     labels, p = predictions()
     prior = np.array([0.7, 0.1, 0.1, 0.1])
     audit = cu.audit(labels, p, CLASSES, counts=COUNTS, prior=prior)
@@ -133,7 +133,7 @@ def test_the_prior_weighs_the_calibration_and_the_error() -> None:
     assert audited().figures.prior_error is None
 
 
-def test_a_notebook_shows_the_worst_class_first_and_names_are_text() -> None:
+def test_a_notebook_shows_the_worst_class_first_and_names_are_text():
     labels, p = predictions()
     html = cu.audit(labels, p, ["<cat>", "dog", "fox", "yak"], counts=COUNTS)._repr_html_()
     assert "&lt;cat&gt;" in html
@@ -142,20 +142,20 @@ def test_a_notebook_shows_the_worst_class_first_and_names_are_text() -> None:
     assert "imbalance" in html
 
 
-def test_the_frame_has_a_row_a_class() -> None:
+def test_the_frame_has_a_row_a_class():
     frame = audited().to_frame()
     assert list(frame["name"]) == list(CLASSES)
     assert list(frame["error"]) == [row.error for row in audited().classes]
 
 
-def test_a_missing_pandas_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pandas_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with refused("to_frame() needs pandas", "pip install pandas"):
         audited().to_frame()
 
 
 @pytest.mark.parametrize("shape", [(8, 9), (8, 9, 3), (3, 8, 9)])
-def test_pictures_come_in_any_usual_order(shape: tuple[int, ...]) -> None:
+def test_pictures_come_in_any_usual_order(shape):
     labels, p = predictions()
     images = np.zeros((len(labels), *shape), dtype=np.uint8)
     kept = cu.audit(labels, p, images=images).images
@@ -163,7 +163,7 @@ def test_pictures_come_in_any_usual_order(shape: tuple[int, ...]) -> None:
     assert kept.shape[2:] == (8, 9)
 
 
-def test_paths_of_pictures_must_exist(tmp_path: Path) -> None:
+def test_paths_of_pictures_must_exist(tmp_path):
     labels, p = predictions()
     (tmp_path / "a.png").write_bytes(b"x")
     assert cu.audit(labels, p, images=[tmp_path / "a.png"] * len(labels)).images == (tmp_path / "a.png",) * len(labels)
@@ -173,7 +173,7 @@ NAMES = [f"row {i}" for i in range(400)]
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> dict[str, Path]:
+def files(tmp_path):
     labels, p = predictions()
     np.savez(tmp_path / "p.npz", probabilities=p, labels=labels, classes=CLASSES, counts=COUNTS, names=NAMES)
     truth = [CLASSES[c] for c in labels]
@@ -185,7 +185,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("kind", ["npz", "csv", "parquet"])
-def test_every_format_gives_the_same_audit(files: dict[str, Path], kind: str) -> None:
+def test_every_format_gives_the_same_audit(files, kind):
     audit = audit_file(files[kind], counts=COUNTS)
     assert audit.names == tuple(NAMES)
     for row, expected in zip(audit.classes, audited().classes, strict=True):
@@ -198,13 +198,13 @@ def test_every_format_gives_the_same_audit(files: dict[str, Path], kind: str) ->
         assert row.ece == pytest.approx(expected.ece, rel=1e-3)  # a CSV file has six digits
 
 
-def test_logits_and_names_as_labels_are_taken(tmp_path: Path) -> None:
+def test_logits_and_names_as_labels_are_taken(tmp_path):
     labels, p = predictions()
     np.savez(tmp_path / "z.npz", logits=np.log(p) + 3, labels=[CLASSES[c] for c in labels], classes=CLASSES)
     assert audit_file(tmp_path / "z.npz", counts=COUNTS).figures.error == audited().figures.error
 
 
-def test_examples_without_a_label_are_counted_and_left_out(tmp_path: Path) -> None:
+def test_examples_without_a_label_are_counted_and_left_out(tmp_path):
     (tmp_path / "p.csv").write_text("label,class,p(a),p(b)\na,b,0.9,0.1\n,a,0.9,0.1\nb,b,0.2,0.8\n")
     audit = audit_file(tmp_path / "p.csv")
     assert audit.figures.examples == 2
@@ -213,7 +213,7 @@ def test_examples_without_a_label_are_counted_and_left_out(tmp_path: Path) -> No
     assert "NLL are of the probabilities, ECE of those of the decided classes." in audit.notes[0]
 
 
-def test_the_decisions_of_a_file_are_judged_and_not_its_most_probable_classes(tmp_path: Path) -> None:
+def test_the_decisions_of_a_file_are_judged_and_not_its_most_probable_classes(tmp_path):
     """As 'cu predict' writes them: probabilities are for the training prior, decisions for equal classes."""
     labels, p = predictions()
     decisions = (p / COUNTS).argmax(axis=1)
@@ -239,9 +239,7 @@ def test_the_decisions_of_a_file_are_judged_and_not_its_most_probable_classes(tm
     assert not any("another prior" in note for note in audit.notes)
 
 
-def test_the_costs_that_a_model_decides_by_are_read_and_verdicts_are_not_of_what_they_make_worse(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_costs_that_a_model_decides_by_are_read_and_verdicts_are_not_of_what_they_make_worse(tmp_path, capsys):
     """Missing a rare example costs 9: the common class is often wrong on purpose, and nothing is wrong with that."""
     rng, labels = np.random.default_rng(0), np.repeat([0, 1], [400, 200])
     rare = np.clip(rng.normal(0.25 + 0.5 * labels, 0.15), 0.01, 0.99)
@@ -285,7 +283,7 @@ def test_the_costs_that_a_model_decides_by_are_read_and_verdicts_are_not_of_what
     assert [row.name for row in given.verdicts] == ["no"]  # these costs need not be what it decided by
 
 
-def test_probabilities_for_another_prior_are_converted_and_that_is_said(tmp_path: Path) -> None:
+def test_probabilities_for_another_prior_are_converted_and_that_is_said(tmp_path):
     """'cu predict --prior equal' divides by the frequencies of training."""
     labels, p = predictions()
     equal = p / COUNTS / (p / COUNTS).sum(axis=1, keepdims=True)
@@ -297,13 +295,13 @@ def test_probabilities_for_another_prior_are_converted_and_that_is_said(tmp_path
     assert any("are for another prior: they were converted to that of training" in note for note in audit.notes)
 
 
-def test_with_equal_counts_there_is_nothing_to_adjust_decisions_for(tmp_path: Path) -> None:
+def test_with_equal_counts_there_is_nothing_to_adjust_decisions_for(tmp_path):
     (tmp_path / "p.csv").write_text("label,class,p(a),p(b)\n" + "a,b,0.9,0.1\nb,b,0.2,0.8\n" * 5)
     audit = audit_file(tmp_path / "p.csv")
     assert (audit.figures.error, audit.figures.adjusted_change) == (50.0, 0.0)
 
 
-def test_a_file_without_labels_is_refused_by_its_own_columns(tmp_path: Path) -> None:
+def test_a_file_without_labels_is_refused_by_its_own_columns(tmp_path):
     (tmp_path / "p.csv").write_text("id,Label,p(a),p(b)\n7,a,0.5,0.5\n")
     with refused("no column label", "id, Label, p(a), p(b)", "Rename 'Label'") as refusal:
         audit_file(tmp_path / "p.csv")
@@ -333,13 +331,13 @@ def test_a_file_without_labels_is_refused_by_its_own_columns(tmp_path: Path) -> 
         ("p.npz", "nothing", ["p.npz"]),
     ],
 )
-def test_what_cannot_be_audited_is_refused(tmp_path: Path, name: str, content: str, parts: list[str]) -> None:
+def test_what_cannot_be_audited_is_refused(tmp_path, name, content, parts):
     (tmp_path / name).write_text(content)
     with refused(*parts):
         audit_file(tmp_path / name)
 
 
-def test_arrays_without_labels_and_files_that_are_missing_are_refused(tmp_path: Path) -> None:
+def test_arrays_without_labels_and_files_that_are_missing_are_refused(tmp_path):
     np.savez(tmp_path / "p.npz", probabilities=predictions()[1])
     with refused("no array called labels", "np.savez('p.npz'"):
         audit_file(tmp_path / "p.npz")
@@ -349,7 +347,7 @@ def test_arrays_without_labels_and_files_that_are_missing_are_refused(tmp_path: 
 
 
 @pytest.mark.parametrize("decimals", [2, 3])
-def test_rounded_probabilities_are_taken_and_sum_to_one(tmp_path: Path, decimals: int) -> None:
+def test_rounded_probabilities_are_taken_and_sum_to_one(tmp_path, decimals):
     labels, p = predictions()
     lines = [[CLASSES[c], *(f"{cell:.{decimals}f}" for cell in row)] for c, row in zip(labels, p, strict=True)]
     heading = ["label", *(f"p({name})" for name in CLASSES)]
@@ -360,14 +358,14 @@ def test_rounded_probabilities_are_taken_and_sum_to_one(tmp_path: Path, decimals
     np.testing.assert_allclose(audit.p_guess, p.max(axis=1), atol=2 * 10.0**-decimals)
 
 
-def test_an_empty_probability_of_a_parquet_file_is_named_by_its_row(tmp_path: Path) -> None:
+def test_an_empty_probability_of_a_parquet_file_is_named_by_its_row(tmp_path):
     columns = {"label": ["a", "b"], "p(a)": [0.5, None], "p(b)": [0.5, 0.5]}
     pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "p.parquet")
     with refused("row 1", "column p(a)", "no number"):
         audit_file(tmp_path / "p.parquet")
 
 
-def test_pictures_are_found_beside_the_file(tmp_path: Path) -> None:
+def test_pictures_are_found_beside_the_file(tmp_path):
     (tmp_path / "pictures").mkdir()
     for name in "ab":
         (tmp_path / "pictures" / f"{name}.png").write_bytes(b"x")
@@ -380,7 +378,7 @@ def test_pictures_are_found_beside_the_file(tmp_path: Path) -> None:
         audit_file(tmp_path / "p.csv")
 
 
-def test_the_columns_of_a_frame_name_the_classes(rng: np.random.Generator) -> None:
+def test_the_columns_of_a_frame_name_the_classes(rng):
     p, labels = rng.dirichlet(np.ones(3), 60), np.array(["rose", "red", "white"] * 20)
     frame = pandas.DataFrame(p, columns=["red", "rose", "white"])
     audited = cu.audit(pandas.Series(labels), frame)

@@ -1,9 +1,7 @@
 """cu.compare(): methods and remedies side by side."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ from class_uncertainty.errors import ShardEnded
 from class_uncertainty.reporting.report_data import sections
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.comparison import CHOOSING_SEED, RateChoice, check_choosing, check_seeds
-from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_evaluate
 from class_uncertainty.runs.rows import method_rows
 from class_uncertainty.runs.settings import Settings
@@ -27,7 +25,7 @@ from class_uncertainty.workflows.ladder import judged_by_folds
 RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
 
 
-def test_results_are_those_of_the_lanes_in_the_order_of_the_methods(digits: cu.Dataset) -> None:
+def test_results_are_those_of_the_lanes_in_the_order_of_the_methods(digits):
     comparison = cu.compare(digits, ["cb", "adjusted", "naive"], [4, 2], [0.2, 0.1], recipe=RECIPE)
     place = [(result.method, result.lr, result.seed) for result in comparison.results]
     assert place == [
@@ -42,7 +40,7 @@ def test_results_are_those_of_the_lanes_in_the_order_of_the_methods(digits: cu.D
     assert comparison.strengths == {0.2: 1.0, 0.1: 1.0}
 
 
-def test_uncertainty_is_measured_where_a_method_uses_it(digits: cu.Dataset) -> None:
+def test_uncertainty_is_measured_where_a_method_uses_it(digits):
     """By the estimator and the score that are given; the rows cost what measuring costs."""
     comparison = cu.compare(
         digits, ["naive", "ubrw"], 1, estimator="out-of-fold", members=2, score="least-confidence", recipe=RECIPE
@@ -55,7 +53,7 @@ def test_uncertainty_is_measured_where_a_method_uses_it(digits: cu.Dataset) -> N
     assert [row.cost for row in comparison.rows] == [1, 3]
 
 
-def test_the_document_has_a_row_for_every_method_and_rate(digits: cu.Dataset) -> None:
+def test_the_document_has_a_row_for_every_method_and_rate(digits):
     comparison = cu.compare(digits, ["naive", "cb"], 2, recipe=RECIPE)
     document = json.loads(json.dumps(comparison.document()))
     assert [row["method"] for row in document["methods"]] == ["naive", "cb"]
@@ -64,7 +62,7 @@ def test_the_document_has_a_row_for_every_method_and_rate(digits: cu.Dataset) ->
     assert (document["network"], document["parameters"]) == ("small-conv", 6_274)
 
 
-def test_equal_cost_adds_ensembles_of_cheap_rows(digits: cu.Dataset) -> None:
+def test_equal_cost_adds_ensembles_of_cheap_rows(digits):
     """distil costs 2 + 1 + 2/3: three naive networks do not cost more; adjusted*3 is there already."""
     names = ["naive", "adjusted", "ubrs", "distil", "adjusted*3"]
     comparison = cu.compare(digits, names, 1, members=2, equal_cost=True, recipe=RECIPE)
@@ -74,7 +72,7 @@ def test_equal_cost_adds_ensembles_of_cheap_rows(digits: cu.Dataset) -> None:
     assert max(costs.values()) == costs["distil"] == pytest.approx(2 + 1 + 2 / 3)
 
 
-def test_what_the_store_has_is_not_trained_again(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_what_the_store_has_is_not_trained_again(digits, tmp_path):
     path, watched = tmp_path / "runs.sqlite", Watched()
     first = cu.compare(digits, ["naive", "ensemble"], 1, members=2, recipe=RECIPE, store=path, progress=watched)
     assert watched.announced == [1, 1]  # the first member of the ensemble is the naive lane of seed 0
@@ -83,7 +81,7 @@ def test_what_the_store_has_is_not_trained_again(digits: cu.Dataset, tmp_path: P
     assert again.results == first.results[::-1]
 
 
-def test_class_vectors_of_another_machine_are_not_measured_again(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_class_vectors_of_another_machine_are_not_measured_again(digits, tmp_path):
     """The members train only where tau is chosen on their probabilities."""
     here, there = {"recipe": RECIPE, "store": tmp_path / "a"}, {"recipe": RECIPE, "store": tmp_path / "b"}
     out_of_fold = {"estimator": "out-of-fold", "members": 2}
@@ -106,7 +104,7 @@ def test_class_vectors_of_another_machine_are_not_measured_again(digits: cu.Data
     assert {lane.fold for lane in watched.lanes} >= {(0, 2), (1, 2)}
 
 
-def test_without_a_test_split_folds_judge_methods_and_remedies(digits: cu.Dataset) -> None:
+def test_without_a_test_split_folds_judge_methods_and_remedies(digits):
     comparison = cu.compare(digits.train, ["naive", "adjusted"], 1, recipe=RECIPE)
     assert comparison.folds == 5
     assert {result.folds for result in comparison.results} == {5}
@@ -115,7 +113,7 @@ def test_without_a_test_split_folds_judge_methods_and_remedies(digits: cu.Datase
     assert adjusted.error != naive.error
 
 
-def test_rows_are_tested_against_one_of_them(digits: cu.Dataset) -> None:
+def test_rows_are_tested_against_one_of_them(digits):
     names = ["cb-rs", "naive", "cb-rs@uncertainty"]
     comparison = cu.compare(digits, names, 2, members=2, against="naive", recipe=RECIPE)
     assert [row.aso_against for row in comparison.rows] == ["naive", None, "naive"]
@@ -128,7 +126,7 @@ def test_rows_are_tested_against_one_of_them(digits: cu.Dataset) -> None:
     assert alone == {"against": "counterpart", "tests": 0, "confidence": None}
 
 
-def test_a_test_against_a_row_that_is_not_compared_is_refused(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_a_test_against_a_row_that_is_not_compared_is_refused(digits, tmp_path):
     with refused("'cb-r'", "'cb-rs'", "counterpart", "naive"):
         cu.compare(digits, ["naive", "cb-rs"], against="cb-r", store=tmp_path / "runs.sqlite")
     with refused("'naive'", "cb-rs"):
@@ -136,7 +134,7 @@ def test_a_test_against_a_row_that_is_not_compared_is_refused(digits: cu.Dataset
     assert list(tmp_path.iterdir()) == []
 
 
-def test_seeds_are_how_many_or_which() -> None:
+def test_seeds_are_how_many_or_which():
     assert check_seeds(3) == [0, 1, 2]
     assert check_seeds((7, 5)) == [7, 5]
     for seeds in (0, -1, 1001):
@@ -144,7 +142,7 @@ def test_seeds_are_how_many_or_which() -> None:
             check_seeds(seeds)
 
 
-def test_wrong_input_is_refused_before_training(digits: cu.Dataset) -> None:
+def test_wrong_input_is_refused_before_training(digits):
     for methods, parts in ((["ubr"], ["'ubr'", "'ubrw'"]), (["distil*2"], ["'distil*2'"]), (["cb@x"], ["'x'"])):
         with refused(*parts):
             cu.compare(digits, methods, progress=no_training)
@@ -164,13 +162,13 @@ def test_wrong_input_is_refused_before_training(digits: cu.Dataset) -> None:
         ({"methods": ["naive"], "seeds": []}, ("no seed",)),
     ],
 )
-def test_nothing_is_compared_twice_or_not_at_all(digits: cu.Dataset, lists: dict, facts: tuple[str, ...]) -> None:
+def test_nothing_is_compared_twice_or_not_at_all(digits, lists, facts):
     with refused(*facts):
         cu.compare(digits, **lists)
 
 
 @pytest.mark.parametrize(("method", "fact"), [("ldam", "margins"), ("ubrw-focal", "focal"), ("distil", "teachers")])
-def test_what_does_not_suit_the_recipe_is_refused_before_anything_is_announced(method: str, fact: str) -> None:
+def test_what_does_not_suit_the_recipe_is_refused_before_anything_is_announced(method, fact):
     table, watched = cu.Data(np.random.default_rng(0).normal(0, 1, (40, 3)), np.arange(40) % 2), Watched()
     with refused(f"'{method}' has {fact}", "network 'forest'"):
         cu.compare(table, ["naive", method], seeds=1, recipe=RECIPES["forest"], progress=watched)
@@ -186,7 +184,7 @@ def test_what_does_not_suit_the_recipe_is_refused_before_anything_is_announced(m
         ("naive", {"batch": 1}, ("batch",)),
     ],
 )
-def test_what_does_not_fit_the_data_is_refused(method: str, recipe: dict, facts: tuple[str, ...]) -> None:
+def test_what_does_not_fit_the_data_is_refused(method, recipe, facts):
     """As cu.fit refuses it: by every workflow that trains."""
     table = cu.Data(np.random.default_rng(0).normal(0, 1, (40, 3)), np.arange(40) % 2)
     recipe = cu.Recipe(**({"network": "mlp", "epochs": 1, "batch": 8} | recipe))
@@ -202,17 +200,17 @@ WILD = 1e6  # diverges
 
 
 @pytest.fixture
-def watched() -> Watched:
+def watched():
     return Watched()
 
 
 @pytest.fixture
-def context(digits: cu.Dataset, watched: Watched) -> Iterator[Context]:
+def context(digits, watched):
     with open_context(digits, Settings(recipe=SHORT, progress=watched)) as context:
         yield context
 
 
-def test_the_rate_with_the_lowest_error_is_chosen_for_each_method(context: Context, watched: Watched) -> None:
+def test_the_rate_with_the_lowest_error_is_chosen_for_each_method(context, watched):
     """By what judges in the context, here the test split; all networks train in one step."""
     choices = choose_rates(context, ["naive", "ldam"], RATES, None)
     assert watched.announced == [4]
@@ -223,9 +221,7 @@ def test_the_rate_with_the_lowest_error_is_chosen_for_each_method(context: Conte
         assert choices[method] == RateChoice(method, lr, {result.lr: pytest.approx(result.error) for result in results})
 
 
-def test_folds_of_the_training_split_judge_without_a_look_at_the_test_split(
-    context: Context, digits: cu.Dataset, watched: Watched
-) -> None:
+def test_folds_of_the_training_split_judge_without_a_look_at_the_test_split(context, digits, watched):
     choices = choose_rates(judged_by_folds(context), ["naive", "ldam"], RATES, None)
     assert watched.announced == [4 * 5]
     assert {lane.fold for lane in watched.lanes} == {(k, 5) for k in range(5)}
@@ -234,13 +230,13 @@ def test_folds_of_the_training_split_judge_without_a_look_at_the_test_split(
         assert choose_rates(judged_by_folds(other), ["naive", "ldam"], RATES, None) == choices
 
 
-def test_a_rate_at_which_training_diverges_is_never_chosen(context: Context) -> None:
+def test_a_rate_at_which_training_diverges_is_never_chosen(context):
     choices = choose_rates(context, ["naive"], [WILD, 0.1], None)
     assert choices["naive"].lr == 0.1
     assert choices["naive"].errors[WILD] is None
 
 
-def test_a_method_that_always_diverges_keeps_its_row(digits: cu.Dataset) -> None:
+def test_a_method_that_always_diverges_keeps_its_row(digits):
     comparison = cu.compare(digits, ["naive"], 1, [2 * WILD, WILD], choose_lr=True, recipe=SHORT)
     (row,) = comparison.rows
     assert (row.lr, row.runs, row.diverged, row.error) == (WILD, 0, 1, None)
@@ -250,7 +246,7 @@ def test_a_method_that_always_diverges_keeps_its_row(digits: cu.Dataset) -> None
 # in a comparison
 
 
-def test_every_row_trains_at_its_rate_and_gains_over_naive_at_its_own(digits: cu.Dataset) -> None:
+def test_every_row_trains_at_its_rate_and_gains_over_naive_at_its_own(digits):
     """Remedies take the rate of the method that they are made of."""
     names = ["ldam", "naive", "adjusted", "ldam*2"]
     comparison = cu.compare(digits, names, 2, RATES, choose_lr=True, recipe=SHORT)
@@ -269,7 +265,7 @@ def test_every_row_trains_at_its_rate_and_gains_over_naive_at_its_own(digits: cu
     assert comparison.choosing_trainings == 2 * 5
 
 
-def test_naive_chooses_for_remedies_even_if_it_is_not_compared(digits: cu.Dataset) -> None:
+def test_naive_chooses_for_remedies_even_if_it_is_not_compared(digits):
     measuring = {"estimator": "out-of-fold", "members": 2}
     comparison = cu.compare(
         digits, ["adjusted", "ldam"], 1, RATES, **measuring, choose_lr=True, equal_cost=True, recipe=SHORT
@@ -279,7 +275,7 @@ def test_naive_chooses_for_remedies_even_if_it_is_not_compared(digits: cu.Datase
     assert list(comparison.strengths) == [0.4]
 
 
-def test_uncertainty_rows_choose_with_the_uncertainties_that_they_use(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_uncertainty_rows_choose_with_the_uncertainties_that_they_use(digits, tmp_path):
     options = {"members": 2, "recipe": SHORT, "store": tmp_path / "runs.sqlite"}
     comparison = cu.compare(digits, ["ubrw"], 1, RATES, choose_lr=True, **options)
     with open_context(digits, Settings(recipe=SHORT, store=tmp_path / "runs.sqlite", progress=no_training)) as context:
@@ -290,7 +286,7 @@ def test_uncertainty_rows_choose_with_the_uncertainties_that_they_use(digits: cu
     assert (again.results, again.chosen) == (comparison.results, comparison.chosen)
 
 
-def test_what_was_chosen_there_is_not_chosen_again_here(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_what_was_chosen_there_is_not_chosen_again_here(digits, tmp_path):
     there = cu.compare(digits, ["naive"], 1, RATES, choose_lr=True, recipe=SHORT, store=tmp_path / "a")
     with Store(tmp_path / "a") as first, Store(tmp_path / "b") as second:
         imported(second, written(tmp_path / "a.jsonl", exported(first)))
@@ -299,7 +295,7 @@ def test_what_was_chosen_there_is_not_chosen_again_here(digits: cu.Dataset, tmp_
     assert (here.results, here.chosen) == (there.results, there.chosen)
 
 
-def test_validation_images_choose_by_one_training_a_rate(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_validation_images_choose_by_one_training_a_rate(digits, tmp_path):
     """The store lists their data, so that another machine need not choose again; the rows train as ever."""
     judged = cu.load("digits-lt:20?validation=20")
     options = {"choose_lr": True, "choose_on": judged, "members": 2, "recipe": SHORT}
@@ -324,7 +320,7 @@ def test_validation_images_choose_by_one_training_a_rate(digits: cu.Dataset, tmp
     assert plain.results[0].scores == comparison.results[0].scores
 
 
-def test_shards_choose_and_train_in_parts(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_shards_choose_and_train_in_parts(digits, tmp_path):
     """The first trains some of the choosing networks, the second the others and some rows, and the first the rest."""
     options = {"choose_lr": True, "choose_on": cu.load("digits-lt:20?validation=20"), "recipe": SHORT}
     whole = cu.compare(digits, ["naive", "ldam"], 2, RATES, **options, store=tmp_path / "whole.sqlite")
@@ -338,7 +334,7 @@ def test_shards_choose_and_train_in_parts(digits: cu.Dataset, tmp_path: Path) ->
     assert [result.scores for result in joined.results] == [result.scores for result in whole.results]
 
 
-def test_data_that_cannot_choose_are_refused(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_data_that_cannot_choose_are_refused(digits, tmp_path):
     train, test = digits.train, digits.test
     validated = cu.load("digits-lt:20?validation=20")
 
@@ -376,7 +372,7 @@ def test_data_that_cannot_choose_are_refused(digits: cu.Dataset, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_few_shared_examples_may_choose(digits: cu.Dataset) -> None:
+def test_a_few_shared_examples_may_choose(digits):
     """One in a hundred images, and half of the rows of a table, which may be alike by chance."""
     validated, test = cu.load("digits-lt:20?validation=20"), digits.test
     images = cu.Data(
@@ -392,7 +388,7 @@ def test_a_few_shared_examples_may_choose(digits: cu.Dataset) -> None:
         check_judges(judged, cu.Dataset("other", table, cu.Data(np.concatenate([rows[:21], rows[:19] + 500]), labels)))
 
 
-def test_groups_that_judge_cannot_choose() -> None:
+def test_groups_that_judge_cannot_choose():
     def data(first: int, groups: list[int]) -> cu.Data:
         return cu.Data(np.arange(first, first + 8.0).reshape(8, 1), np.arange(8) % 2, groups=np.array(groups))
 
@@ -403,7 +399,7 @@ def test_groups_that_judge_cannot_choose() -> None:
         check_judges(judged, cu.Dataset("other", train, data(20, [7, *[8] * 7])))
 
 
-def test_the_document_has_every_error(digits: cu.Dataset) -> None:
+def test_the_document_has_every_error(digits):
     comparison = cu.compare(digits, ["naive"], 1, RATES, choose_lr=True, recipe=SHORT)
     chosen = json.loads(json.dumps(comparison.document()))["chosen"]
     errors = comparison.chosen[0].errors
@@ -411,7 +407,7 @@ def test_the_document_has_every_error(digits: cu.Dataset) -> None:
     assert cu.compare(digits, ["naive"], 1, recipe=SHORT).document()["chosen"] == {}
 
 
-def test_the_report_shows_no_choosing_network_and_the_same_gains(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_the_report_shows_no_choosing_network_and_the_same_gains(digits, tmp_path):
     """Naive has measured at 0.1, where ldam is compared; ldam gains over the naive that is compared, at 0.4."""
     with Store(tmp_path / "runs.sqlite") as store:
         options = {"members": 2, "choose_lr": True, "recipe": SHORT, "store": store}
@@ -439,9 +435,7 @@ def test_the_report_shows_no_choosing_network_and_the_same_gains(digits: cu.Data
     ("lrs", "seeds", "facts"),
     [(None, [0], ("no learning rate",)), ([0.1], [0], ("one learning rate",)), (RATES, [3, 1000], ("seed 1000",))],
 )
-def test_what_cannot_be_chosen_is_refused(
-    digits: cu.Dataset, lrs: list | None, seeds: list, facts: tuple, tmp_path: Path
-) -> None:
+def test_what_cannot_be_chosen_is_refused(digits, lrs, seeds, facts, tmp_path):
     with refused(*facts):
         check_choosing(lrs, seeds)
     with refused(*facts):
@@ -449,7 +443,7 @@ def test_what_cannot_be_chosen_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_choice_by_the_examples_that_judge_is_refused(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_a_choice_by_the_examples_that_judge_is_refused(digits, tmp_path):
     for data in (digits.train, replace(digits, test=None)):
         with refused("no test split", "?test=0.2"):
             cu.compare(data, ["naive"], 1, RATES, choose_lr=True, store=tmp_path / "runs.sqlite")

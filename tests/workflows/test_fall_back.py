@@ -36,7 +36,7 @@ EVERY_FOLD: list[Fold] = [(k, FOLDS) for k in range(FOLDS)]
 
 
 @pytest.fixture(autouse=True)
-def few_taus(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_taus(monkeypatch):
     """What is said here is so sure that all of them decide alike."""
     monkeypatch.setattr(calibration, "best_tau", partial(best_tau, grid=(0.0, 0.5, 1.0)))
 
@@ -76,7 +76,7 @@ def decided(
 
 
 @pytest.mark.parametrize("name", GOALS)
-def test_a_choice_that_is_best_by_chance_gives_way_to_naive_training(name: str) -> None:
+def test_a_choice_that_is_best_by_chance_gives_way_to_naive_training(name):
     """By all folds they are wrong about 40 % of the examples, and the naive network about 50 %."""
     goal, naive = GOALS[name], evidence("naive", wrong_everywhere(2))
     search = search_result(goal, [naive, *lucky()])
@@ -91,7 +91,7 @@ def test_a_choice_that_is_best_by_chance_gives_way_to_naive_training(name: str) 
 
 
 @pytest.mark.parametrize("name", GOALS)
-def test_a_real_gain_is_kept(name: str) -> None:
+def test_a_real_gain_is_kept(name):
     goal = GOALS[name]
     finalists = [evidence("naive", wrong_everywhere(4)), evidence("cb-rs", wrong_everywhere(20))]
     kept = decided(search_result(goal, finalists), goal)
@@ -99,7 +99,7 @@ def test_a_real_gain_is_kept(name: str) -> None:
     assert kept[None].step == "best single"
 
 
-def test_with_a_test_split_the_same_folds_judge() -> None:
+def test_with_a_test_split_the_same_folds_judge():
     search = search_result(MEAN, [evidence("naive", wrong_everywhere(2)), *lucky()])
     (kept,) = decided(search, MEAN).values()
     assert kept.candidate.name == "naive"
@@ -107,7 +107,7 @@ def test_with_a_test_split_the_same_folds_judge() -> None:
     assert (kept.candidate, kept.step, kept.why) == (by_folds.candidate, by_folds.step, by_folds.why)
 
 
-def test_a_choice_as_good_as_naive_training_is_kept() -> None:
+def test_a_choice_as_good_as_naive_training_is_kept():
     finalists = [evidence(name, wrong_everywhere(4)) for name in ("cb-rs", "naive")]
     assert decided(search_result(MEAN, finalists), MEAN)[None].candidate.name == "cb-rs"
 
@@ -121,7 +121,7 @@ def hesitant(one: Evidence, label: int) -> Evidence:
 
 
 @pytest.mark.parametrize(("label", "step", "tau"), [(0, "naive", 0.0), (1, "adjusted", 1.0), (None, "naive", 0.0)])
-def test_naive_networks_are_adjusted_only_where_that_is_better(label: int | None, step: str, tau: float) -> None:
+def test_naive_networks_are_adjusted_only_where_that_is_better(label, step, tau):
     """One unsure example decides: adjusting loses one of the frequent class, and wins one of the rare class."""
     naive, others = evidence("naive", wrong_everywhere(2)), lucky()
     unsure = naive if label is None else hesitant(naive, label)
@@ -132,7 +132,7 @@ def test_naive_networks_are_adjusted_only_where_that_is_better(label: int | None
         assert "(class-mean error 80.00 %, naive 50.00 %)" in choice.why
 
 
-def test_a_kept_adjustment_is_chosen_without_the_fold_that_it_is_judged_on() -> None:
+def test_a_kept_adjustment_is_chosen_without_the_fold_that_it_is_judged_on():
     """Of a naive network whose temperature every fold changes a little."""
     naive = evidence("naive", wrong_everywhere(2))
     sure = np.random.default_rng(0).uniform(0.8, 0.99, (len(naive.p), 1))
@@ -150,7 +150,7 @@ def test_a_kept_adjustment_is_chosen_without_the_fold_that_it_is_judged_on() -> 
         assert kept[fold].adjustment.temperature == alone != overall
 
 
-def test_a_fold_that_alone_chose_a_finalist_is_not_compared() -> None:
+def test_a_fold_that_alone_chose_a_finalist_is_not_compared():
     """Of the naive network the first fold alone is known, and of one finalist, too."""
     naive = evidence("naive", wrong_everywhere(4), folds=1)
     best, early = evidence("cb-rs", wrong_everywhere(2)), evidence("cb", [], folds=1)
@@ -159,7 +159,7 @@ def test_a_fold_that_alone_chose_a_finalist_is_not_compared() -> None:
         assert decided(search, MEAN)[None].candidate.name == kept
 
 
-def test_without_another_fold_or_naive_networks_the_choice_stays() -> None:
+def test_without_another_fold_or_naive_networks_the_choice_stays():
     rows = [("naive", wrong_everywhere(4)), ("cb-rs", wrong_everywhere(3))]
     one_fold = search_result(MEAN, [evidence(name, wrong, folds=1) for name, wrong in rows])
     alone = search_result(MEAN, lucky())
@@ -168,7 +168,7 @@ def test_without_another_fold_or_naive_networks_the_choice_stays() -> None:
         assert fall_back(TRAIN, search, NOT_TRIED, choices, MEAN, "one") is choices
 
 
-def test_naive_networks_that_were_dropped_early_are_compared_on_their_fold() -> None:
+def test_naive_networks_that_were_dropped_early_are_compared_on_their_fold():
     """The naive network was judged on the first fold alone: that one judges."""
     first = fold_indices(TRAIN, (0, FOLDS)).tolist()
     finalists = [evidence(name, first) for name in ("cb-rs", "cb")]
@@ -179,7 +179,7 @@ def test_naive_networks_that_were_dropped_early_are_compared_on_their_fold() -> 
 
 
 @pytest.mark.parametrize("step", ["ensemble", "student"])
-def test_a_step_is_credited_with_its_gain_on_trial(step: str) -> None:
+def test_a_step_is_credited_with_its_gain_on_trial(step):
     """One network of the choice has 5 points more than a naive one; five together, or their student, gain 3, or 10."""
     finalists = [evidence("cb-rs", wrong_everywhere(4)), evidence("naive", wrong_everywhere(5))]
     search = Search(finalists[0], tuple(finalists[:1]), (), {one.candidate.name: one for one in finalists})
@@ -191,7 +191,7 @@ def test_a_step_is_credited_with_its_gain_on_trial(step: str) -> None:
         assert decided(search, MEAN, alternatives)[None].candidate.name == kept
 
 
-def test_the_mean_of_several_kinds_is_judged_as_a_mean() -> None:
+def test_the_mean_of_several_kinds_is_judged_as_a_mean():
     """Of three kinds two are right about every example, so that their mean is; the best has more errors than naive."""
     rows = [
         ("naive?recipe=logistic", "linear"),
@@ -215,7 +215,7 @@ def lucky_kind(one: Evidence) -> Evidence:
 
 
 @pytest.fixture(scope="module")
-def cancer(tmp_path_factory: pytest.TempPathFactory) -> tuple[cu.Dataset, str]:
+def cancer(tmp_path_factory):
     """Scikit-learn's breast cancer with the last 30 % of the malignant rows; to miss one of them costs 10."""
     from sklearn.datasets import load_breast_cancer
 
@@ -229,7 +229,7 @@ def cancer(tmp_path_factory: pytest.TempPathFactory) -> tuple[cu.Dataset, str]:
     return cu.load(f"csv:{folder / 'table.csv'}"), f"cost:{folder / 'costs.csv'}"
 
 
-def test_a_table_whose_cost_does_not_fall_keeps_its_naive_model(cancer: tuple[cu.Dataset, str], tmp_path: Path) -> None:
+def test_a_table_whose_cost_does_not_fall_keeps_its_naive_model(cancer, tmp_path):
     """With decisions by costs, as before the fix."""
     table, goal = cancer
     rows = ["naive?recipe=logistic", "cb-rs?recipe=forest&trees=20", "naive?recipe=boosting&trees=20"]

@@ -46,7 +46,7 @@ def trial_with(ensemble: Gain, *students: Gain) -> Alternatives:
 WORSE, UNCLEAR, CLEAR, CLEARER = Gain(-1.5, 0.2), Gain(0.5, 0.51), Gain(0.85, 0.2), Gain(1.31, 0.2)
 
 
-def test_only_heads_that_converge_are_sharpened() -> None:
+def test_only_heads_that_converge_are_sharpened():
     """Networks that saw all examples are surer of new ones than those that left a fold out; heads are not."""
     unsure, counts = evidence("naive", []), np.array([80, 20])  # always right, at 0.8
     heads = replace(unsure, networks=Fit.untrained(TRAIN, [], RECIPES["embeddings"], "cpu", None))
@@ -70,15 +70,13 @@ def test_only_heads_that_converge_are_sharpened() -> None:
         ("ensemble", trial_with(CLEAR), "ensemble"),
     ],
 )
-def test_the_largest_clear_gain_that_may_be_deployed_is_kept(
-    deploy: str, alternatives: Alternatives, kept: str
-) -> None:
+def test_the_largest_clear_gain_that_may_be_deployed_is_kept(deploy, alternatives, kept):
     search = search_result(evidence("cb-rs", [1]))
     assert choose_step(TRAIN, search, alternatives, MEAN, deploy, None).step == kept
 
 
 @pytest.mark.parametrize("test", [None, TRAIN])
-def test_every_judged_fold_has_a_choice_of_its_own(test: cu.Data | None) -> None:
+def test_every_judged_fold_has_a_choice_of_its_own(test):
     """Of a data set with a test split there is one choice, as for the network of all examples."""
     search = search_result(evidence("cb-rs", [1]), evidence("naive", [2, 85]))
     choices = choose(cu.Dataset("data", TRAIN, test), search, NOT_TRIED, fix_plan(MEAN))
@@ -90,16 +88,14 @@ def test_every_judged_fold_has_a_choice_of_its_own(test: cu.Data | None) -> None
 
 
 @pytest.mark.parametrize(("goal", "kept"), [("mean", "best single"), ("accuracy", "naive")])
-def test_a_choice_worse_than_naive_training_is_kept_for_goals_that_do_not_weigh_by_frequency(
-    goal: str, kept: str
-) -> None:
+def test_a_choice_worse_than_naive_training_is_kept_for_goals_that_do_not_weigh_by_frequency(goal, kept):
     worse, naive = evidence("cb-rs", np.arange(0, 100, 3)), evidence("naive", [])
     search = Search(worse, (worse,), (), {"cb-rs": worse, "naive": naive})
     plan = fix_plan(Goal(goal, np.array([0.8, 0.2])))
     assert choose(cu.Dataset("data", TRAIN), search, NOT_TRIED, plan)[None].step == kept
 
 
-def test_a_single_naive_network_is_called_adjusted() -> None:
+def test_a_single_naive_network_is_called_adjusted():
     search = search_result(evidence("naive?rate=4", [1]))
     assert choose_step(TRAIN, search, NOT_TRIED, MEAN, "one", None).step == "adjusted"
     assert choose_step(TRAIN, search, trial_with(CLEAR, UNCLEAR), MEAN, "one", None).step == "adjusted"
@@ -115,24 +111,24 @@ def test_a_single_naive_network_is_called_adjusted() -> None:
         (trial_with(UNCLEAR), ["ensemble gains 0.50 ± 0.51", "no clear gain"]),
     ],
 )
-def test_the_reason_states_every_gain_and_on_how_many_examples(alternatives: Alternatives, facts: list[str]) -> None:
+def test_the_reason_states_every_gain_and_on_how_many_examples(alternatives, facts):
     why = choose_step(TRAIN, search_result(evidence("cb-rs", [1])), alternatives, MEAN, "ensemble", None).why
     assert [fact for fact in facts if fact not in why] == []
 
 
-def test_where_every_student_diverged_that_is_the_reason() -> None:
+def test_where_every_student_diverged_that_is_the_reason():
     search = search_result(evidence("cb-rs", [1]))
     assert "every student diverged" in choose_step(TRAIN, search, trial_with(CLEAR), MEAN, "one", None).why
 
 
-def test_a_cost_is_not_in_points_and_has_the_decimals_of_the_ladder() -> None:
+def test_a_cost_is_not_in_points_and_has_the_decimals_of_the_ladder():
     costs = Goal("cost:c.csv", np.array([0.8, 0.2]), np.array([[0.0, 1.0], [5.0, 0.0]]))
     small = Gain(0.0049, 0.0011)
     choice = choose_step(TRAIN, search_result(evidence("cb-rs", [1])), trial_with(small, small), costs, "one", None)
     assert "gains 0.005 ± 0.001 against" in choice.why
 
 
-def test_the_best_student_comes_with_its_cooling() -> None:
+def test_the_best_student_comes_with_its_cooling():
     search = search_result(evidence("cb-rs", [1]))
     choice = choose_step(TRAIN, search, trial_with(WORSE, CLEAR, CLEARER), MEAN, "one", None)
     assert (choice.student, choice.cooling) == (cu.Candidate("naive?rate=2"), 2.5)
@@ -153,7 +149,7 @@ def chosen(rows: Sequence[Evidence], fold: tuple[int, int] | None) -> tuple[str,
     return choice.candidate.name, choice.tau, choice.adjustment.temperature
 
 
-def test_what_is_chosen_for_a_fold_is_chosen_without_it() -> None:
+def test_what_is_chosen_for_a_fold_is_chosen_without_it():
     """The first candidate is perfect, but always wrong on fold 2; the second is wrong here and there."""
     fold = (2, 5)
     good, fair = evidence("cb-rs", []), evidence("cb", np.arange(0, 100, 30))
@@ -168,7 +164,7 @@ def test_what_is_chosen_for_a_fold_is_chosen_without_it() -> None:
     assert chosen([good], fold)[1:] == (fitted.tau, max(1, fitted.temperature))
 
 
-def test_evidence_of_the_judged_fold_alone_chooses_nothing() -> None:
+def test_evidence_of_the_judged_fold_alone_chooses_nothing():
     first, two = (evidence("cb-rs", [1], folds=number) for number in (1, 2))
     places = fold_indices(TRAIN, (0, 5))
     assert first.without(places, TRAIN.counts, MEAN) is None

@@ -1,6 +1,5 @@
 """From trained networks to a FixReport."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import cast
 
@@ -28,13 +27,13 @@ ROWS = ["naive", "cb-rs?rate=2"]
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def store(tmp_path_factory):
     with Store(tmp_path_factory.mktemp("reported") / "runs.sqlite") as store:
         yield store
 
 
 @pytest.fixture(scope="module")
-def report(store: Store, digits: cu.Dataset) -> FixReport:
+def report(store, digits):
     return cu.fix(digits, RECIPE, candidates=ROWS, seeds=2, deploy="ensemble", store=store).report
 
 
@@ -42,7 +41,7 @@ def step(report: FixReport, name: str) -> Step:
     return next(one for one in report.ladder if one.name == name)
 
 
-def test_steps_are_compared_with_the_best_single_network(report: FixReport, digits: cu.Dataset) -> None:
+def test_steps_are_compared_with_the_best_single_network(report, digits):
     """On the examples of all folds, which no network that speaks of them has seen: values, gains and their errors."""
     train = digits.train
     order = np.concatenate([fold_indices(train, (k, 5)) for k in range(5)])
@@ -68,7 +67,7 @@ def test_steps_are_compared_with_the_best_single_network(report: FixReport, digi
     assert step(report, "ensemble").gain is not None
 
 
-def test_trainings_are_those_that_led_to_a_step(report: FixReport) -> None:
+def test_trainings_are_those_that_led_to_a_step(report):
     """Two candidates on five folds; then one, or five for an ensemble, after a trial of five."""
     trial = 4  # more networks on the first fold
     trainings = {one.name: one.trainings for one in report.ladder}
@@ -82,14 +81,14 @@ def test_trainings_are_those_that_led_to_a_step(report: FixReport) -> None:
     assert seconds["adjusted"] == pytest.approx(seconds["naive"] + of_naive)
 
 
-def test_sizes_are_of_all_networks_of_a_step(report: FixReport) -> None:
+def test_sizes_are_of_all_networks_of_a_step(report):
     one = step(report, "naive").parameters
     assert [(each.networks, each.parameters) for each in report.ladder if each.name != "ensemble"] == [(1, one)] * 3
     together = step(report, "ensemble")
     assert together.parameters == together.networks * one > one
 
 
-def test_calibration_is_by_the_prior_of_the_goal(store: Store, digits: cu.Dataset) -> None:
+def test_calibration_is_by_the_prior_of_the_goal(store, digits):
     """Of the same naive networks, under two goals."""
     by_goal = {}
     for goal in ("mean", "accuracy"):
@@ -109,7 +108,7 @@ def test_calibration_is_by_the_prior_of_the_goal(store: Store, digits: cu.Datase
     assert by_goal["accuracy"].nll == pytest.approx(means @ counts / counts.sum(), rel=1e-4)
 
 
-def test_a_finalist_that_learns_nothing_does_not_speak_of_labels(store: Store, digits: cu.Dataset) -> None:
+def test_a_finalist_that_learns_nothing_does_not_speak_of_labels(store, digits):
     labels = digits.train.labels.copy()
     flipped = np.flatnonzero(labels == 0)[:6]
     labels[flipped] = 1
@@ -121,7 +120,7 @@ def test_a_finalist_that_learns_nothing_does_not_speak_of_labels(store: Store, d
     assert {issue.index for issue in alone.label_issues} & set(flipped)
 
 
-def test_labels_of_tables_are_checked_where_that_is_asked_for(store: Store, rng: np.random.Generator) -> None:
+def test_labels_of_tables_are_checked_where_that_is_asked_for(store, rng):
     truth = np.repeat([0, 1], 100)
     labels = truth.copy()
     labels[[3, 150]] = 1 - labels[[3, 150]]
@@ -137,7 +136,7 @@ def test_labels_of_tables_are_checked_where_that_is_asked_for(store: Store, rng:
     assert "not checked" not in asked.note
 
 
-def test_witnesses_speak_for_classes_as_frequent_as_in_training(rng: np.random.Generator) -> None:
+def test_witnesses_speak_for_classes_as_frequent_as_in_training(rng):
     """p_c f_c / prior_c, renormalised, in the order of the training examples."""
     train = cu.Data(np.zeros((20, 1)), np.repeat([0, 1, 2], [12, 5, 3]))
     p, places, prior = rng.dirichlet([1, 1, 1], 20), rng.permutation(20), np.array([0.2, 0.5, 0.3])
@@ -148,7 +147,7 @@ def test_witnesses_speak_for_classes_as_frequent_as_in_training(rng: np.random.G
     np.testing.assert_allclose(witnesses[0][places], expected / expected.sum(axis=1, keepdims=True))
 
 
-def test_the_report_says_what_was_done(report: FixReport, digits: cu.Dataset) -> None:
+def test_the_report_says_what_was_done(report, digits):
     assert (report.data, report.goal, report.aim, report.unit) == (digits.name, "mean", "class-mean error", "%")
     assert (report.seeds, report.allowed, report.lr) == (2, 20, RECIPE.lr)
     assert report.counts == tuple(digits.train.counts)
@@ -158,7 +157,7 @@ def test_the_report_says_what_was_done(report: FixReport, digits: cu.Dataset) ->
     assert "A fold is judged" not in report.note
 
 
-def test_every_plan_has_a_report_of_its_own(store: Store, report: FixReport, digits: cu.Dataset) -> None:
+def test_every_plan_has_a_report_of_its_own(store, report, digits):
     """A later fix of the same trainings takes the place of the earlier; the last comes last."""
     before = len(store.fix_reports(digits.fingerprint))
     again = cu.fix(digits, RECIPE, candidates=ROWS, seeds=2, deploy="ensemble", store=store).report
@@ -170,7 +169,7 @@ def test_every_plan_has_a_report_of_its_own(store: Store, report: FixReport, dig
 
 
 @pytest.mark.parametrize("grouped", [True, False])
-def test_groups_that_intervals_allow_for_are_said(digits: cu.Dataset, grouped: bool) -> None:
+def test_groups_that_intervals_allow_for_are_said(digits, grouped):
     train = digits.train
     data = cu.Data(train.inputs, train.labels, train.classes, groups=np.arange(len(train)) if grouped else None)
     plan = fix_plan(parse_goal("mean", digits.classes, train.counts))
@@ -194,9 +193,7 @@ def test_groups_that_intervals_allow_for_are_said(digits: cu.Dataset, grouped: b
         ("ensemble", "naive", "mean", 0.0, 1.0, False),
     ],
 )
-def test_a_naive_network_is_kept_where_no_decision_changes(
-    step: str, candidate: str, goal: str, tau: float, temperature: float, kept: bool
-) -> None:
+def test_a_naive_network_is_kept_where_no_decision_changes(step, candidate, goal, tau, temperature, kept):
     counts, costs = np.array([90, 10]), np.array([[0.0, 1], [5, 0]]) if goal == "cost" else None
     prior = np.full(2, 0.5) if goal == "mean" or step == "naive" else counts / 100
     adjustment = replace(cu.Adjustment.of(counts, tau, prior), temperature=temperature)
@@ -204,14 +201,14 @@ def test_a_naive_network_is_kept_where_no_decision_changes(
     assert _keeps_naive(choice, cu.Candidate("naive"), Goal(goal, prior, costs)) == kept
 
 
-def test_with_equal_counts_the_naive_network_is_kept_as_it_is() -> None:
+def test_with_equal_counts_the_naive_network_is_kept_as_it_is():
     recipe = cu.Recipe("small-conv", epochs=1, batch=64)
     fixed = cu.fix(cu.load("digits"), recipe, candidates=["naive"], trainings=2, seeds=1)
     assert (fixed.report.step, fixed.report.tau, fixed.report.keeps_naive) == ("adjusted", 0, True)
 
 
 @pytest.fixture
-def worse_without_a_fold(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def worse_without_a_fold(monkeypatch):
     """From the call on, a student is chosen, and worse than naive training on folds that it was not chosen on."""
 
     def begin(kept: str) -> None:
@@ -241,14 +238,8 @@ DROPPED = [  # candidates, what is kept, trainings that led to each step, steps 
 
 @pytest.mark.parametrize(("rows", "kept", "trainings", "gaining"), DROPPED)
 def test_a_student_that_gives_way_to_naive_training_is_paid_for_and_not_shown(
-    store: Store,
-    digits: cu.Dataset,
-    worse_without_a_fold: Callable[[str], None],
-    rows: tuple[str, str],
-    kept: str,
-    trainings: dict[str, float],
-    gaining: set[str],
-) -> None:
+    store, digits, worse_without_a_fold, rows, kept, trainings, gaining
+):
     """Steps that do not rest on the search leave it out, and so does every step of one network the trial."""
     worse_without_a_fold(kept)
     fixed = cu.fix(digits, RECIPE, candidates=rows, goal="accuracy", seeds=1, store=store)

@@ -1,6 +1,5 @@
 """The networks of the ladder's steps, trained on all examples, or without each judged fold."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,12 +9,12 @@ from refusals import refused
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc.goal import Goal
-from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.settings import Settings
 from class_uncertainty.workflows.alternatives import Alternatives, Gain, Trial
 from class_uncertainty.workflows.fix_choice import choose_step
-from class_uncertainty.workflows.fix_networks import FixNetworks, train_networks
-from class_uncertainty.workflows.search import Search, search
+from class_uncertainty.workflows.fix_networks import train_networks
+from class_uncertainty.workflows.search import search
 
 ROW = cu.Candidate("cb-rs?rate=2")
 MEAN = Goal("mean", np.full(10, 0.1))
@@ -25,18 +24,18 @@ TRIED = Alternatives(Trial(2, Gain(1, 0), {"naive?rate=1": Gain(2, 0)}, {"naive?
 
 
 @pytest.fixture(scope="module")
-def context(digits: cu.Dataset) -> Iterator[Context]:
+def context(digits):
     with open_context(digits, Settings(recipe=cu.Recipe("small-conv", epochs=1, batch=32))) as context:
         yield context
 
 
 @pytest.fixture(scope="module")
-def found(context: Context) -> Search:
+def found(context):
     return search(context, PLAN, None)
 
 
 @pytest.fixture(scope="module")
-def student(context: Context, found: Search) -> FixNetworks:
+def student(context, found):
     choice = choose_step(context.train, found, TRIED, MEAN, "one", None)
     return train_networks(context, found, {None: choice}, PLAN, None)
 
@@ -49,7 +48,7 @@ def seeds_by_fold(fitted: cu.Fit) -> dict[tuple[int, int] | None, list[int]]:
     return {fold: [lane.seed for lane in fitted.lanes if lane.fold == fold] for fold in (None, *FOLDS)}
 
 
-def test_a_student_is_judged_beside_its_teachers_and_naive_networks(context: Context, student: FixNetworks) -> None:
+def test_a_student_is_judged_beside_its_teachers_and_naive_networks(context, student):
     lr = context.recipe.lr
     assert student.choice.step == "student"
     assert student.baseline == cu.Candidate("naive")  # though it was no candidate
@@ -59,7 +58,7 @@ def test_a_student_is_judged_beside_its_teachers_and_naive_networks(context: Con
     assert lanes(student.students[None]) == [("naive", seed, lr, None, teaching) for seed in range(2)]
 
 
-def test_steps_have_one_prediction_a_seed_and_an_ensemble_one(context: Context, student: FixNetworks) -> None:
+def test_steps_have_one_prediction_a_seed_and_an_ensemble_one(context, student):
     """Naive networks were no candidate here, so that nothing says how to adjust them."""
     p = student.predictions(context.dataset)
     shapes = {name: p_step.shape[0] for name, p_step in p.items()}
@@ -68,7 +67,7 @@ def test_steps_have_one_prediction_a_seed_and_an_ensemble_one(context: Context, 
     assert p["student"] == pytest.approx(taught / taught.sum(axis=-1, keepdims=True))
 
 
-def test_an_ensemble_trains_five_networks_whatever_the_seeds(context: Context, found: Search) -> None:
+def test_an_ensemble_trains_five_networks_whatever_the_seeds(context, found):
     choice = replace(choose_step(context.train, found, TRIED, MEAN, "one", None), step="ensemble")
     networks = train_networks(context, found, {None: choice}, replace(PLAN, seeds=1), None)
     assert [lane.seed for lane in networks.of_all_examples(ROW).lanes] == [0, 1, 2, 3, 4]
@@ -76,7 +75,7 @@ def test_an_ensemble_trains_five_networks_whatever_the_seeds(context: Context, f
     assert networks.predictions(context.dataset)["best single"].shape[0] == 1
 
 
-def test_without_a_test_split_every_fold_has_networks_that_left_it_out(context: Context) -> None:
+def test_without_a_test_split_every_fold_has_networks_that_left_it_out(context):
     """And what is deployed has seen all of them, once."""
     by_folds = replace(context, dataset=cu.Dataset("digits", context.train))
     found = search(by_folds, PLAN, None)
@@ -94,7 +93,7 @@ def test_without_a_test_split_every_fold_has_networks_that_left_it_out(context: 
     assert {p_step.shape[1:] for p_step in p.values()} == {(len(context.train), 10)}
 
 
-def test_a_network_that_diverges_is_refused_by_name(context: Context, found: Search) -> None:
+def test_a_network_that_diverges_is_refused_by_name(context, found):
     choice = choose_step(context.train, found, Alternatives(why_none="no reason"), MEAN, "one", None)
     lost = replace(choice, candidate=cu.Candidate("cb-rs?lr=1e30"))
     with refused("cb-rs of seed 0 diverged in epoch 1 at the learning rate 1e+30", "lower it"):

@@ -40,7 +40,7 @@ def spent(plan: SearchPlan, unit: float) -> float:
 
 @pytest.mark.parametrize("rows", PLANS)
 @pytest.mark.parametrize(("number", "ensemble"), list(product((1, 2, 3, 8), (False, True))))
-def test_the_cost_is_that_of_every_network(rows: tuple[int, int, int, int], number: int, ensemble: bool) -> None:
+def test_the_cost_is_that_of_every_network(rows, number, ensemble):
     finalists, folds, last_folds, members = rows
     plan = SearchPlan(number, min(finalists, number), folds, last_folds, members, ensemble)
     for unit in (1.0, 2.5):
@@ -54,9 +54,7 @@ def test_the_cost_is_that_of_every_network(rows: tuple[int, int, int, int], numb
 
 @pytest.mark.parametrize("costs", UNITS, ids=str)
 @pytest.mark.parametrize(("tries", "ensemble"), [(True, False), (True, True), (False, False)])
-def test_more_trainings_buy_a_plan_that_is_at_least_as_telling_and_never_more_than_they_pay_for(
-    costs: list[float], tries: bool, ensemble: bool
-) -> None:
+def test_more_trainings_buy_a_plan_that_is_at_least_as_telling_and_never_more_than_they_pay_for(costs, tries, ensemble):
     """More candidates, then the earlier plan of the list."""
     places, affordable = [], 0
     for trainings in BUDGETS:
@@ -81,7 +79,7 @@ def test_more_trainings_buy_a_plan_that_is_at_least_as_telling_and_never_more_th
     assert (affordable > 0) is tries
 
 
-def test_no_better_plan_would_have_been_paid_for() -> None:
+def test_no_better_plan_would_have_been_paid_for():
     """All plans of all numbers of candidates, by brute force."""
     costs = [3.0, 1.0, 2.0, 1.0]
     for trainings in BUDGETS[3:]:
@@ -93,14 +91,14 @@ def test_no_better_plan_would_have_been_paid_for() -> None:
     assert plan_search(1000, costs, True, False).candidates == 4
 
 
-def test_twenty_trainings_try_a_student_of_three_among_six() -> None:
+def test_twenty_trainings_try_a_student_of_three_among_six():
     assert plan_search(20, [1.0] * 6, True, False).members == 3
     assert plan_search(20, [1.0] * 6, True, True) == SearchPlan(6, 2, 3, 5, 3, True)  # or an ensemble of five
     assert plan_search(20, [1.0] * 6, False, False) == SearchPlan(6, 3, 5, 5, 0, False)
     assert plan_search(3, [1.0] * 6, True, False) == SearchPlan(2, 1, 1, 1, 0, False)
 
 
-def test_measuring_is_spent_first() -> None:
+def test_measuring_is_spent_first():
     assert plan_search(25, [1.0] * 3, True, False, measuring=5) == plan_search(20, [1.0] * 3, True, False)
     with refused("trainings is 6", "takes 7 at least", "of which 5 measure class uncertainties"):
         plan_search(6, [1.0], True, False, measuring=5)
@@ -123,7 +121,7 @@ ROWS = cu.Data(np.zeros((2000, 3)), np.arange(2000) % 2)
         (TREES, ("ensemble", 1, 60, True)),  # of logistic regression, forests and boosting
     ],
 )
-def test_the_recipe_settles_what_is_not_given(recipe: cu.Recipe, settled: tuple[str, int, float, bool]) -> None:
+def test_the_recipe_settles_what_is_not_given(recipe, settled):
     plan = planned(ROWS, recipe)
     assert (plan.deploy, plan.seeds, plan.trainings, plan.averages_kinds) == settled
     asked = planned(ROWS, recipe, deploy="one", seeds=2, trainings=30)
@@ -139,29 +137,29 @@ def test_the_recipe_settles_what_is_not_given(recipe: cu.Recipe, settled: tuple[
         (TREES, {}, "several models of one kind"),
     ],
 )
-def test_a_trial_that_the_plan_leaves_out_has_a_reason(recipe: cu.Recipe, options: dict[str, float], why: str) -> None:
+def test_a_trial_that_the_plan_leaves_out_has_a_reason(recipe, options, why):
     plan = planned(ROWS, recipe, **options)
     assert bool(plan.search.members) is (why == "")
     assert why in plan.why_no_trial
 
 
-def test_small_folds_try_an_ensemble_only_where_one_may_be_deployed(digits: cu.Dataset) -> None:
+def test_small_folds_try_an_ensemble_only_where_one_may_be_deployed(digits):
     one, several = (planned(digits.train, NETWORK, deploy=deploy) for deploy in ("one", "ensemble"))
     assert (one.search.members, "fewer than 250" in one.why_no_trial) == (0, True)
     assert (several.search.members, several.why_no_trial) == (3, "")
 
 
-def test_few_trainings_try_the_last_candidates() -> None:
+def test_few_trainings_try_the_last_candidates():
     names = ["naive", "cb", "ldam-rw", "cb-rs"]
     assert [row.name for row in planned(ROWS, NETWORK, candidates=names, trainings=3).candidates] == names[2:]
     assert [row.name for row in planned(ROWS, NETWORK, candidates=names, trainings=100).candidates] == names
 
 
-def test_class_uncertainties_are_paid_for_where_a_candidate_uses_them() -> None:
+def test_class_uncertainties_are_paid_for_where_a_candidate_uses_them():
     assert [planned(ROWS, NETWORK, candidates=[name]).measuring for name in ("cb-rs", "ubrw")] == [0, 5]
 
 
-def test_a_training_costs_by_the_examples_that_it_sees(digits: cu.Dataset) -> None:
+def test_a_training_costs_by_the_examples_that_it_sees(digits):
     train, recipe = digits.train, cu.Recipe("small-conv", epochs=1, batch=32)
     names = ("naive", "naive?epochs=3", "naive?rate=4", "naive?batch=100")
     costs = [unit_cost(train, recipe, cu.Candidate(name)) for name in names]
@@ -169,12 +167,12 @@ def test_a_training_costs_by_the_examples_that_it_sees(digits: cu.Dataset) -> No
     assert costs == pytest.approx([1, 3, 1, kept])
 
 
-def test_students_ask_their_teachers_once_for_all() -> None:
+def test_students_ask_their_teachers_once_for_all():
     assert student_cost(5) == pytest.approx(1 + 5 / 3)
     assert student_cost(3, 2) == pytest.approx(3)
 
 
 @pytest.mark.parametrize("trainings", [0, -1, float("nan"), float("inf")])
-def test_a_number_that_buys_nothing_is_refused(trainings: float) -> None:
+def test_a_number_that_buys_nothing_is_refused(trainings):
     with refused("trainings"):
         plan_search(trainings, [1.0], True, False)

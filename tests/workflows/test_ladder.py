@@ -1,6 +1,5 @@
 """Networks are trained, taught, combined and judged, for `cu compare` and `cu fix` alike."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +8,10 @@ from scipy.stats import gmean
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc.remedies import REMEDIES, Remedy
-from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.folds import FOLDS, fold_indices
 from class_uncertainty.workflows.ladder import (
-    Networks,
     Part,
     Row,
     Tuning,
@@ -30,13 +28,13 @@ ALONE = Remedy("one network", adjusts=True, together=1, mean="")
 
 
 @pytest.fixture(scope="module")
-def context(digits: cu.Dataset) -> Iterator[Context]:
+def context(digits):
     with open_context(digits, Settings(recipe=cu.Recipe("small-conv", epochs=1, batch=32))) as context:
         yield context
 
 
 @pytest.fixture(scope="module")
-def networks(context: Context) -> Networks:
+def networks(context):
     """Two seeds of two candidates, without each fold and without the test split."""
     wanted = [(row, seed, fold) for row in (NAIVE, OTHER) for fold in (*EVERY_FOLD, None) for seed in (1, 0)]
     return fit_networks(judged_by_folds(context), wanted, None)
@@ -50,7 +48,7 @@ def renormalised(p: np.ndarray) -> np.ndarray:
     return p / p.sum(axis=-1, keepdims=True)
 
 
-def test_candidates_of_one_recipe_train_together_and_as_if_alone(context: Context) -> None:
+def test_candidates_of_one_recipe_train_together_and_as_if_alone(context):
     rows = [cu.Candidate(name) for name in ("naive", "cb-rs?rate=2", "naive?epochs=2")]
     together = fit_networks(context, [(row, seed, None) for row in rows for seed in (0, 1)], None)
     assert [len(fitted.lanes) for fitted in together.values()] == [2, 2, 2]
@@ -62,14 +60,14 @@ def test_candidates_of_one_recipe_train_together_and_as_if_alone(context: Contex
         assert np.array_equal(together[row].probabilities(context.train), alone.probabilities(context.train))
 
 
-def test_networks_are_picked_by_the_fold_that_they_left_out_in_the_order_of_the_seeds(networks: Networks) -> None:
+def test_networks_are_picked_by_the_fold_that_they_left_out_in_the_order_of_the_seeds(networks):
     for fold in (None, (2, FOLDS)):
         for seeds in ([0, 1], [1], [1, 0]):
             lanes = leaving_out(networks[NAIVE], fold, seeds).lanes
             assert [(lane.seed, lane.fold) for lane in lanes] == [(seed, fold) for seed in seeds]
 
 
-def test_students_differ_in_rate_teaching_and_seed(context: Context, networks: Networks) -> None:
+def test_students_differ_in_rate_teaching_and_seed(context, networks):
     counts, fold = context.train.counts, (0, FOLDS)
     tuning = Tuning(OTHER, adjusting(counts, 1.0), cu.Teaching(tau=0.5), student=OTHER.student(1.0))
     other = replace(tuning, student=OTHER.student(0.5), teaching=cu.Teaching(tau=0.7))
@@ -81,7 +79,7 @@ def test_students_differ_in_rate_teaching_and_seed(context: Context, networks: N
     assert taught.recipe.schedule == "cosine"
 
 
-def test_one_network_is_left_as_it_is_and_several_are_averaged(rng: np.random.Generator) -> None:
+def test_one_network_is_left_as_it_is_and_several_are_averaged(rng):
     counts = np.array([50, 20, 5])
     tuning, members = Tuning(NAIVE, adjusting(counts, 0.5)), list(rng.dirichlet(np.ones(3), (4, 20)))
     assert np.array_equal(tuning.averaged(members[:1], replace(ALONE, adjusts=False)), members[0])
@@ -92,16 +90,14 @@ def test_one_network_is_left_as_it_is_and_several_are_averaged(rng: np.random.Ge
     np.testing.assert_allclose(tuning.averaged(members, REMEDIES["ensemble-adjusted"]), adjusted)
 
 
-def test_a_student_keeps_only_its_temperature() -> None:
+def test_a_student_keeps_only_its_temperature():
     tuning = Tuning(NAIVE, adjusting(np.array([50, 20, 5]), 0.5), cooling=1.25)
     assert (tuning.cooled.bias.tolist(), tuning.cooled.temperature) == ([0.0] * 3, 1.25)
     assert np.array_equal(tuning.cooled.prior, tuning.adjustment.prior)
 
 
 @pytest.mark.parametrize("by_folds", [False, True])
-def test_every_fold_is_judged_by_networks_and_tunings_that_left_it_out(
-    context: Context, networks: Networks, by_folds: bool
-) -> None:
+def test_every_fold_is_judged_by_networks_and_tunings_that_left_it_out(context, networks, by_folds):
     """All steps by hand: one network, a mean, a mean of two kinds, a student. Each fold has a tau of its own."""
     train, counts = context.train, context.train.counts
     dataset = judged_by_folds(context).dataset if by_folds else context.dataset

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from class_uncertainty.workflows.measure import EstimatorRow, estimator_rows
 RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
 
 
-def test_it_is_the_estimate_with_a_row_for_every_class(digits: cu.Dataset) -> None:
+def test_it_is_the_estimate_with_a_row_for_every_class(digits):
     measured = cu.measure(digits, "out-of-fold", 2, recipe=RECIPE)
     estimate = cu.estimate(digits, "out-of-fold", 2, RECIPE)
     assert np.array_equal(measured.estimate.probabilities, estimate.probabilities)
@@ -28,7 +27,7 @@ def test_it_is_the_estimate_with_a_row_for_every_class(digits: cu.Dataset) -> No
     assert measured.folds == 0
 
 
-def test_the_document_says_what_the_rows_say(digits: cu.Dataset) -> None:
+def test_the_document_says_what_the_rows_say(digits):
     measured = cu.measure(digits, members=2, score="true-class", recipe=RECIPE)
     document = json.loads(json.dumps(measured.document()))
     assert (document["estimator"], document["score"], document["members"], document["cost"]) == (
@@ -43,7 +42,7 @@ def test_the_document_says_what_the_rows_say(digits: cu.Dataset) -> None:
         assert line == vars(row) | {"disagreement": row.disagreement}
 
 
-def test_a_score_reads_the_same_networks_otherwise(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_a_score_reads_the_same_networks_otherwise(digits, tmp_path):
     store = tmp_path / "runs.sqlite"
     plain = cu.measure(digits, members=2, recipe=RECIPE, store=store)
     other = cu.measure(digits, members=2, score="true-class", recipe=RECIPE, store=store, progress=no_training)
@@ -53,13 +52,13 @@ def test_a_score_reads_the_same_networks_otherwise(digits: cu.Dataset, tmp_path:
     assert [row.raw for row in other.rows] == pytest.approx([missing[train.labels == c].mean() for c in range(10)])
 
 
-def test_without_a_test_split_folds_judge(digits: cu.Dataset) -> None:
+def test_without_a_test_split_folds_judge(digits):
     measured = cu.measure(digits.train, "single", recipe=RECIPE)
     assert (measured.folds, measured.document()["folds"]) == (5, 5)
     assert all(row.error is not None for row in measured.rows)
 
 
-def test_a_budget_needs_a_store_and_with_one_it_goes_on_where_it_stopped(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_a_budget_needs_a_store_and_with_one_it_goes_on_where_it_stopped(digits, tmp_path):
     with refused("budget", "store"):
         cu.measure(digits, members=2, recipe=RECIPE, budget=5.0)
     path, watched, stops, measured = tmp_path / "runs.sqlite", Watched(), 0, None
@@ -77,14 +76,14 @@ def test_a_budget_needs_a_store_and_with_one_it_goes_on_where_it_stopped(digits:
     assert np.array_equal(measured.estimate.probabilities, whole.estimate.probabilities)
 
 
-def test_a_store_may_be_open_or_a_path(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_a_store_may_be_open_or_a_path(digits, tmp_path):
     with Store(tmp_path / "runs.sqlite") as store:
         cu.measure(digits, "single", recipe=RECIPE, store=store)
         assert len(store.estimates(digits.fingerprint)) == 1
     cu.measure(digits, "single", recipe=RECIPE, store=str(tmp_path / "runs.sqlite"), progress=no_training)
 
 
-def test_wrong_input_is_refused_before_training(digits: cu.Dataset) -> None:
+def test_wrong_input_is_refused_before_training(digits):
     with refused("'ensembel'", "'ensemble'"):
         cu.measure(digits, "ensembel")
     with refused("'preditive'", "'predictive'"):
@@ -98,7 +97,7 @@ def test_wrong_input_is_refused_before_training(digits: cu.Dataset) -> None:
 
 
 @pytest.fixture(scope="module")
-def estimates(digits: cu.Dataset) -> list[cu.Estimate]:
+def estimates(digits):
     return [cu.estimate(digits, name, 2, RECIPE, seed) for name, seed in (("ensemble", 0), ("single", 7), ("duq", 7))]
 
 
@@ -116,7 +115,7 @@ def beyond(a, b, counts) -> float:
     return (ab - ac * bc) / np.sqrt((1 - ac**2) * (1 - bc**2))
 
 
-def test_correlations_are_scipys(estimates: list[cu.Estimate], digits: cu.Dataset) -> None:
+def test_correlations_are_scipys(estimates, digits):
     counts, errors = digits.train.counts, np.mean([result.class_errors for result in estimates[0].results], axis=0)
     *rows, _ = rows_of(estimates, digits)
     for row, estimate in zip(rows, estimates, strict=True):
@@ -129,36 +128,34 @@ def test_correlations_are_scipys(estimates: list[cu.Estimate], digits: cu.Datase
     assert len({round(row.error, 6) for row in rows}) > 1
 
 
-def test_cardinality_has_nothing_beyond_the_counts(estimates: list[cu.Estimate], digits: cu.Dataset) -> None:
+def test_cardinality_has_nothing_beyond_the_counts(estimates, digits):
     row = rows_of(estimates, digits)[-1]
     assert (row.estimator, row.score, row.lr, row.cost) == ("cardinality", "1 / N", 0.1, 0)
     assert row.ensemble == pytest.approx(rho(1 / digits.train.counts, estimates[0].raw))
     assert (row.ensemble_beyond, row.error_beyond) == (None, None)
 
 
-def test_without_results_there_are_neither_errors_nor_a_learning_rate(
-    estimates: list[cu.Estimate], digits: cu.Dataset
-) -> None:
+def test_without_results_there_are_neither_errors_nor_a_learning_rate(estimates, digits):
     unjudged = [replace(estimate, results=()) for estimate in estimates]
     for row in rows_of(unjudged, digits):
         assert (row.lr, row.error, row.error_beyond) == (None, None, None)
         assert row.ensemble is not None
 
 
-def test_forests_have_errors_and_no_learning_rate(estimates: list[cu.Estimate], digits: cu.Dataset) -> None:
+def test_forests_have_errors_and_no_learning_rate(estimates, digits):
     results = tuple(replace(result, recipe=RECIPES["forest"]) for result in estimates[0].results)
     for row in rows_of([replace(estimates[0], results=results)], digits):
         assert row.lr is None
         assert row.error is not None
 
 
-def test_equal_counts_regress_nothing_out(estimates: list[cu.Estimate]) -> None:
+def test_equal_counts_regress_nothing_out(estimates):
     *rows, cardinality = estimator_rows(estimates, estimates[0], np.full(10, 40.0))
     assert all(row.ensemble_beyond == pytest.approx(row.ensemble) for row in rows)
     assert (cardinality.ensemble, cardinality.error) == (None, None)
 
 
-def test_estimators_have_other_seeds_than_the_ensemble_they_are_compared_with(digits: cu.Dataset) -> None:
+def test_estimators_have_other_seeds_than_the_ensemble_they_are_compared_with(digits):
     comparison = cu.compare_estimators(digits, ["single"], 2, recipe=RECIPE)
     ensemble, single = cu.estimate(digits, "ensemble", 2, RECIPE), cu.estimate(digits, "single", 2, RECIPE, seed=2)
     rows = {row.estimator: row for row in comparison.rows}
@@ -167,7 +164,7 @@ def test_estimators_have_other_seeds_than_the_ensemble_they_are_compared_with(di
     assert rows["single"].error == pytest.approx(spearmanr(single.raw, ensemble.class_errors).statistic)
 
 
-def test_a_score_after_an_equals_sign(digits: cu.Dataset, tmp_path: Path, rng: np.random.Generator) -> None:
+def test_a_score_after_an_equals_sign(digits, tmp_path, rng):
     """A file's name may have an equals sign too."""
     file = tmp_path / "seed=3.npy"
     np.save(file, rng.dirichlet(np.ones(10), len(digits.train)))
@@ -186,9 +183,7 @@ def test_a_score_after_an_equals_sign(digits: cu.Dataset, tmp_path: Path, rng: n
     assert watched.trained == 3  # two members, and one network that both scores of it read
 
 
-def test_an_estimator_that_diverges_takes_no_other_away(
-    digits: cu.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_estimator_that_diverges_takes_no_other_away(digits, tmp_path, monkeypatch):
     wild = replace(cu.ESTIMATORS["single"], lanes=lambda members, seed: [cu.Lane("naive", seed, lr=1e30)])
     monkeypatch.setitem(cu.ESTIMATORS, "wild", wild)
     store = tmp_path / "runs.sqlite"
@@ -202,13 +197,13 @@ def test_an_estimator_that_diverges_takes_no_other_away(
         cu.compare_estimators(digits, ["ensemble"], 2, lrs=[1e30], recipe=RECIPE)
 
 
-def test_a_rate_at_which_the_ensemble_diverged_has_no_rows(digits: cu.Dataset) -> None:
+def test_a_rate_at_which_the_ensemble_diverged_has_no_rows(digits):
     comparison = cu.compare_estimators(digits, ["single"], 2, lrs=[0.1, 1e30], recipe=RECIPE)
     assert {row.lr for row in comparison.rows} == {0.1}
     assert len(comparison.diverged) == 2
 
 
-def test_without_a_test_split_folds_compare_estimators(digits: cu.Dataset) -> None:
+def test_without_a_test_split_folds_compare_estimators(digits):
     comparison = cu.compare_estimators(digits.train, ["single"], 2, recipe=RECIPE)
     assert (comparison.folds, comparison.document()["folds"]) == (5, 5)
     assert comparison.rows[0].error is not None
@@ -224,6 +219,6 @@ def test_without_a_test_split_folds_compare_estimators(digits: cu.Dataset) -> No
         (["single=predictve"], ["'predictve'"]),
     ],
 )
-def test_wrong_names_are_refused_before_training(digits: cu.Dataset, names: list[str], parts: list[str]) -> None:
+def test_wrong_names_are_refused_before_training(digits, names, parts):
     with refused(*parts):
         cu.compare_estimators(digits, names, 2, recipe=RECIPE, progress=no_training)

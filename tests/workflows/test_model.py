@@ -13,7 +13,7 @@ import class_uncertainty as cu
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> cu.Model:
+def model(tmp_path_factory):
     file = tmp_path_factory.mktemp("table") / "t.csv"
     lines = [f"{i % 7},{'ab'[i % 2]},{'xy'[i % 3 == 0]}" for i in range(60)]
     file.write_text("\n".join(["size,kind,label", *lines]))
@@ -21,7 +21,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> cu.Model:
     return cu.Model(cu.train(cu.load(f"csv:{file}"), recipe=recipe).module)
 
 
-def test_a_frame_and_its_features_have_the_same_probabilities(model: cu.Model) -> None:
+def test_a_frame_and_its_features_have_the_same_probabilities(model):
     frame = pyarrow.table({"kind": ["b", "a", "new"], "size": [3, 1, 2]})
     p = model.predict_proba(frame)
     np.testing.assert_allclose(p, model.predict_proba([[3, 0, 1], [1, 1, 0], [2, 0, 0]]))
@@ -43,7 +43,7 @@ def test_a_frame_and_its_features_have_the_same_probabilities(model: cu.Model) -
         (None, ["of shape ()"]),
     ],
 )
-def test_other_rows_are_refused(model: cu.Model, rows: object, parts: list[str]) -> None:
+def test_other_rows_are_refused(model, rows, parts):
     with refused(*parts):
         model.predict_proba(rows)
 
@@ -54,12 +54,12 @@ class WithColumns(np.ndarray):
     columns = ("size", "kind=a", "kind=b")
 
 
-def test_an_array_with_columns_is_an_array(model: cu.Model) -> None:
+def test_an_array_with_columns_is_an_array(model):
     rows = np.array([[3, 0, 1], [1, 1, 0]])
     np.testing.assert_array_equal(model.predict_proba(rows.view(WithColumns)), model.predict_proba(rows))
 
 
-def test_images_are_uint8(digits: cu.Dataset) -> None:
+def test_images_are_uint8(digits):
     model = cu.Model(cu.train(digits, recipe=cu.Recipe("small-conv", epochs=1, batch=32)).module)
     images = digits.train.inputs[:2]
     assert model.predict_proba(images).shape == (2, len(digits.train.classes))
@@ -69,18 +69,18 @@ def test_images_are_uint8(digits: cu.Dataset) -> None:
 
 
 @pytest.fixture
-def trained(digits: cu.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> cu.Trained:
+def trained(digits, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return cu.train(digits, "balanced-softmax", recipe=cu.Recipe("small-conv", epochs=1, batch=32), save="as-option")
 
 
-def test_the_same_files_as_by_the_option(trained: cu.Trained) -> None:
+def test_the_same_files_as_by_the_option(trained):
     assert cu.save(trained, "model") == (Path("model.safetensors"), Path("model.json"))
     for suffix in (".safetensors", ".json"):
         assert Path(f"model{suffix}").read_bytes() == Path(f"as-option{suffix}").read_bytes()
 
 
-def test_a_restored_module_is_saved_with_what_it_knows(trained: cu.Trained) -> None:
+def test_a_restored_module_is_saved_with_what_it_knows(trained):
     cu.save(cu.restore("as-option"), "again")
     assert Path("again.json").read_bytes() == Path("as-option.json").read_bytes()
     module = cu.restore("again")
@@ -91,7 +91,7 @@ def test_a_restored_module_is_saved_with_what_it_knows(trained: cu.Trained) -> N
     assert json.loads(Path("again.json").read_text())["about"]["result"]["method"] == "balanced-softmax"
 
 
-def test_what_was_fixed(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_what_was_fixed(digits, tmp_path):
     recipe = cu.Recipe("small-conv", epochs=1, batch=32)
     fixed = cu.fix(digits, recipe, goal="accuracy", candidates=["naive"], trainings=2, seeds=1)
     cu.save(fixed, tmp_path / "model")
@@ -102,7 +102,7 @@ def test_what_was_fixed(digits: cu.Dataset, tmp_path: Path) -> None:
     assert module.purpose == fixed.module.purpose
 
 
-def test_what_cannot_be_saved(trained: cu.Trained) -> None:
+def test_what_cannot_be_saved(trained):
     with refused("backbone"):
         cu.save(trained, "model", embed_weights=True)
     with refused("model", "Fix", "Trained"):

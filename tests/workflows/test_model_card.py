@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Run
 
 import class_uncertainty as cu
 from class_uncertainty.training.model_files import save
@@ -24,11 +23,11 @@ def data(seed: int) -> cu.Data:
 
 
 @pytest.fixture
-def trained(tmp_path: Path) -> cu.Trained:
+def trained(tmp_path):
     return cu.train(cu.Dataset("toy", data(0), data(1)), recipe=RECIPE, save=tmp_path / "model", device="cpu")
 
 
-def test_a_card_has_every_class_the_fingerprint_and_the_cost(trained: cu.Trained, tmp_path: Path) -> None:
+def test_a_card_has_every_class_the_fingerprint_and_the_cost(trained, tmp_path):
     card = model_card(tmp_path / "model")
     for c, (name, count) in enumerate((("a\\|b", 40), ("\\<i\\>", 20), ("c", 10))):
         error = trained.result.class_errors[c]
@@ -52,7 +51,7 @@ def test_a_card_has_every_class_the_fingerprint_and_the_cost(trained: cu.Trained
     assert value == pytest.approx(1 - trained.result.error / 100, abs=1e-4)
 
 
-def test_a_fix_shows_before_and_after(tmp_path: Path) -> None:
+def test_a_fix_shows_before_and_after(tmp_path):
     fixed = cu.fix(cu.Dataset("toy", data(0), data(1)), RECIPE, candidates=["naive"], seeds=1, save=tmp_path / "m")
     card = model_card(tmp_path / "m")
     assert f"{np.mean(fixed.after.means):.1f} % ({np.mean(fixed.before.means):.1f} % before the fix)" in card
@@ -68,16 +67,14 @@ def test_a_fix_shows_before_and_after(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("judged", [None, 3, {"class_errors": [1]}, {"examples": ["x"] * 3, "cost": "much"}])
-def test_what_a_model_does_not_record_is_said_to_be_missing(
-    trained: cu.Trained, tmp_path: Path, judged: object
-) -> None:
+def test_what_a_model_does_not_record_is_said_to_be_missing(trained, tmp_path, judged):
     save(trained.module, tmp_path / "old", {"data": "toy", "judged": judged})
     card = model_card(tmp_path / "old")
     assert "Errors are not recorded" in card
     assert "- Cost: not recorded" in card
 
 
-def test_the_command_writes_beside_the_model_and_over_nothing_else(run: Run, tmp_path: Path) -> None:
+def test_the_command_writes_beside_the_model_and_over_nothing_else(run, tmp_path):
     cu.train(cu.Dataset("toy", data(0), data(1)), recipe=RECIPE, save="model", device="cpu")
     assert run("card", "model") == (0, "wrote README.md\n", "")
     assert run("card", "model.json", "--out", "card.md")[0] == 0
@@ -96,7 +93,7 @@ def test_the_command_writes_beside_the_model_and_over_nothing_else(run: Run, tmp
     assert run("card", "model", "--force") == (0, "wrote README.md\n", "")
 
 
-def test_a_card_belongs_to_the_place_of_the_model_and_not_to_its_name(run: Run) -> None:
+def test_a_card_belongs_to_the_place_of_the_model_and_not_to_its_name(run):
     for seed, folder in enumerate(("a", "b")):
         Path(folder).mkdir()
         cu.train(cu.Dataset("toy", data(seed), data(2)), recipe=RECIPE, save=f"{folder}/model", device="cpu")
@@ -127,7 +124,7 @@ def widths(card: str) -> list[int]:
     return [int(high) - int(low) for low, high in re.findall(r"\| (\d+) to (\d+) \|", card)]
 
 
-def test_intervals_allow_for_groups(tmp_path: Path) -> None:
+def test_intervals_allow_for_groups(tmp_path):
     """Twenty groups of ten are worth little more than twenty examples, of which intervals are three times as wide."""
     dataset = cu.Dataset("toy", grouped(0), grouped(1))
     apart = cu.Dataset("toy", *(replace(split, groups=None) for split in (dataset.train, dataset.test)))
@@ -143,7 +140,7 @@ def test_intervals_allow_for_groups(tmp_path: Path) -> None:
     assert "groups" not in cards["apart"]
 
 
-def test_a_model_fixed_for_costs_says_what_they_come_to(tmp_path: Path) -> None:
+def test_a_model_fixed_for_costs_says_what_they_come_to(tmp_path):
     (tmp_path / "costs.csv").write_text("0,1,1\n1,0,1\n9,9,0\n")
     goal, toy = f"cost:{tmp_path / 'costs.csv'}", cu.Dataset("toy", data(0), data(1))
     fixed = cu.fix(toy, RECIPE, goal=goal, candidates=["naive"], seeds=1, save=tmp_path / "m")
@@ -153,7 +150,7 @@ def test_a_model_fixed_for_costs_says_what_they_come_to(tmp_path: Path) -> None:
     assert f"By the goal, {aim}: {after:.4g} ({before:.4g} before the fix)." in model_card(tmp_path / "m")
 
 
-def test_the_name_of_a_prior_is_shown_as_it_is(trained: cu.Trained, tmp_path: Path) -> None:
+def test_the_name_of_a_prior_is_shown_as_it_is(trained, tmp_path):
     module = trained.module
     module.purpose = replace(module.purpose, goal="prior:<b>_a_*.txt")
     judged = module.about["judged"] | {"values": [20.0, 10.0]}
@@ -162,7 +159,7 @@ def test_the_name_of_a_prior_is_shown_as_it_is(trained: cu.Trained, tmp_path: Pa
     assert told in model_card(tmp_path / "m")
 
 
-def test_no_value_of_a_file_adds_to_the_structure_of_the_card(trained: cu.Trained, tmp_path: Path) -> None:
+def test_no_value_of_a_file_adds_to_the_structure_of_the_card(trained, tmp_path):
     odd = "x\n# x\n---\n```\n|[a](b)|"
     about = trained.module.about
     save(trained.module, tmp_path / "model", about)
@@ -175,7 +172,7 @@ def test_no_value_of_a_file_adds_to_the_structure_of_the_card(trained: cu.Traine
     assert not re.search(r"(?<!\\)\[a(?<!\\)\]", re.sub("`[^`\n]*`|^model-index.*$", "", card, flags=re.MULTILINE))
 
 
-def test_every_kind_of_network_of_a_mixture_is_named(tmp_path: Path) -> None:
+def test_every_kind_of_network_of_a_mixture_is_named(tmp_path):
     networks = [Classifier(name, (3,), ("a", "b")) for name in ("linear", "mlp", "linear")]
     save(Ensemble(networks).eval(), tmp_path / "m", {})
     assert "(network `linear + mlp`)" in model_card(tmp_path / "m")

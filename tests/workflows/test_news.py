@@ -30,7 +30,7 @@ class Heard(Watcher):
         self.closed += 1
 
 
-def test_a_fix_tells_of_its_rungs_its_diagnosis_and_its_choice(digits: cu.Dataset) -> None:
+def test_a_fix_tells_of_its_rungs_its_diagnosis_and_its_choice(digits):
     heard = Heard()
     recipe = cu.Recipe("small-conv", epochs=1, batch=32)
     cu.fix(digits, recipe=recipe, candidates=["naive", "cb-rs", "ubrs"], seeds=2, progress=heard)

@@ -9,13 +9,13 @@ RECIPE = cu.Recipe("linear", epochs=1, batch=16)
 
 
 @pytest.fixture(scope="module")
-def dataset() -> cu.Dataset:
+def dataset():
     rng, labels = np.random.default_rng(0), np.repeat([0, 1], [30, 10])
     inputs = rng.normal(size=(40, 2)).astype(np.float32)
     return cu.Dataset("toy <set>", cu.Data(inputs, labels, ["<a>", "b"]), cu.Data(inputs[::-1], labels, ["<a>", "b"]))
 
 
-def test_measured(dataset: cu.Dataset) -> None:
+def test_measured(dataset):
     measured = cu.measure(dataset, members=2, recipe=RECIPE, device="cpu")
     frame = measured.to_frame()
     assert list(frame["uncertainty"]) == [row.uncertainty for row in measured.rows]
@@ -29,7 +29,7 @@ def test_measured(dataset: cu.Dataset) -> None:
     assert "<a>" not in html
 
 
-def test_comparison(dataset: cu.Dataset) -> None:
+def test_comparison(dataset):
     comparison = cu.compare(dataset, ["naive", "cb"], seeds=1, recipe=RECIPE, device="cpu")
     frame = comparison.to_frame()
     assert list(frame["method"]) == ["naive", "cb"]
@@ -38,7 +38,7 @@ def test_comparison(dataset: cu.Dataset) -> None:
     assert repr(comparison) == f"Comparison({dataset!r}, 2 rows, 2 results)"
 
 
-def test_a_repr_is_one_short_line(dataset: cu.Dataset) -> None:
+def test_a_repr_is_one_short_line(dataset):
     trained = cu.train(dataset, recipe=RECIPE, device="cpu")
     assert repr(trained) == f"Trained({dataset!r}, naive, class-mean error {trained.result.error:.1f} %)"
     fitted = cu.fit(dataset.train, [cu.Lane("naive"), cu.Lane("cb")], recipe=RECIPE, device="cpu")

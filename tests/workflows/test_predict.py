@@ -27,7 +27,7 @@ ROWS = [
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch) -> Path:
+def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "cache"))
     return tmp_path
@@ -58,7 +58,7 @@ def write(file: str, header: list[str], rows) -> None:
 
 
 @pytest.fixture
-def photos(here) -> cu.Data:
+def photos(here):
     """Pictures of other sizes than 12 x 12, which they are made to be."""
     rng = np.random.default_rng(0)
     for i in range(16):
@@ -286,7 +286,7 @@ COSTS = np.array([[0, 1, 9], [1, 0, 9], [1, 1, 0]])
 
 @pytest.mark.parametrize("kind", ["adjusted", "ensemble"])
 @pytest.mark.parametrize("costs", [None, COSTS], ids=["likeliest", "by cost"])
-def test_what_is_deployed_decides_as_its_goal(here, kind: str, costs: np.ndarray | None):
+def test_what_is_deployed_decides_as_its_goal(here, kind, costs):
     """Adjusted probabilities are those of posthoc, and a goal with costs decides as it does when it judges."""
     rng = np.random.default_rng(0)
     data = cu.Data(rng.normal(0, 1, (60, 4)), np.minimum(np.arange(60) % 6, 2))

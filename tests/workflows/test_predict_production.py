@@ -25,12 +25,12 @@ def customers(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
-def table() -> str:
+def table():
     """A table of 60 rows, and a network of it that was trained naively and saved as 'model'."""
     x, y = customers(60, 0)
     lines = [f"c{i},{a:.3f},{b:.3f},{['no', 'yes'][c]}" for i, ((a, b, *_), c) in enumerate(zip(x, y, strict=True))]
@@ -40,7 +40,7 @@ def table() -> str:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store(tmp_path_factory):
     """What both goals train is trained once."""
     return tmp_path_factory.mktemp("store") / "runs.sqlite"
 
@@ -58,7 +58,7 @@ def predict_customers(model: cu.Fix | cu.Trained) -> tuple[cu.Predicted, np.ndar
 
 
 @pytest.mark.parametrize("goal", ["mean", "accuracy"])
-def test_the_mean_probability_is_the_share_of_the_class(goal: str, store: Path) -> None:
+def test_the_mean_probability_is_the_share_of_the_class(goal, store):
     """Under the prior of training, on held-out rows, whatever the goal; labels stay those of the goal."""
     data, recipe = cu.Data(*customers(1500, 0)), cu.Recipe("mlp", epochs=6, batch=64)
     fixed = cu.fix(data, recipe, goal=goal, candidates=["naive"], trainings=2, seeds=1, store=store)
@@ -71,7 +71,7 @@ def test_the_mean_probability_is_the_share_of_the_class(goal: str, store: Path) 
     assert predicted.scores.top1_error == pytest.approx(100 * (softmax.argmax(axis=1) != customers(4000, 2)[1]).mean())
 
 
-def test_probabilities_are_by_the_rule_and_labels_do_not_change(table: str) -> None:
+def test_probabilities_are_by_the_rule_and_labels_do_not_change(table):
     """p_c prior_c / made_for_c, for a model that stands for equal classes; sentences say both."""
     module = cu.restore("model")
     module.purpose = Purpose.of((54, 6), (0.5, 0.5), goal="mean")
@@ -93,7 +93,7 @@ def test_probabilities_are_by_the_rule_and_labels_do_not_change(table: str) -> N
     assert "; for 1 example, another class" in _meaning(module, "train", np.array([0.9, 0.1]), 1)[1]
 
 
-def test_a_model_predicts_as_its_module_and_says_what_its_probabilities_are_for(table: str) -> None:
+def test_a_model_predicts_as_its_module_and_says_what_its_probabilities_are_for(table):
     """`predict_proba` is the softmax, for the goal; `cu.predict` takes the Model and converts."""
     import pandas as pd
 
@@ -108,7 +108,7 @@ def test_a_model_predicts_as_its_module_and_says_what_its_probabilities_are_for(
     np.testing.assert_array_equal(cu.predict("again", table).probabilities, found.probabilities)
 
 
-def test_a_class_that_the_goal_rules_out(table: str) -> None:
+def test_a_class_that_the_goal_rules_out(table):
     module = cu.restore("model")
     module.purpose = Purpose.of((45, 15), (1.0, 0.0), goal="prior:x")
     found = cu.predict(module, table)
@@ -117,7 +117,7 @@ def test_a_class_that_the_goal_rules_out(table: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["naive", "balanced-softmax", "cb-rs", "ldam"])
-def test_a_network_of_one_method_knows_its_prior(method: str) -> None:
+def test_a_network_of_one_method_knows_its_prior(method):
     """Whatever the method, the mean probability of a class is its share; without the rule, only of naive networks."""
     data = cu.Data(*customers(1500, 0))
     trained = cu.train(data, method, recipe=cu.Recipe("mlp", epochs=6, batch=64))
@@ -125,7 +125,7 @@ def test_a_network_of_one_method_knows_its_prior(method: str) -> None:
     assert repr(method) in predicted.meaning[0]
 
 
-def test_kept_columns_and_scores_of_a_table(table: str) -> None:
+def test_kept_columns_and_scores_of_a_table(table):
     found = cu.predict("model", table, keep=("id", "a"))
     assert found.kept["id"] == [f"c{i}" for i in range(60)]
     assert found.kept["a"][0] == Path("t.csv").read_text().split("\n")[1].split(",")[1]  # as it was written
@@ -138,7 +138,7 @@ def test_kept_columns_and_scores_of_a_table(table: str) -> None:
     assert found.scores.class_errors == pytest.approx((100 * wrong[~yes].mean(), 100 * wrong[yes].mean()))
 
 
-def test_kept_numbers_of_parquet(table: str) -> None:
+def test_kept_numbers_of_parquet(table):
     """Numbers stay numbers, and a missing one is None."""
     import pyarrow as pa
     import pyarrow.parquet
@@ -150,7 +150,7 @@ def test_kept_numbers_of_parquet(table: str) -> None:
     assert (found.truth, found.scores) == (None, None)
 
 
-def test_a_frame_keeps_columns_and_is_scored(table: str) -> None:
+def test_a_frame_keeps_columns_and_is_scored(table):
     """As the file that it was read from; a row that cannot be read is skipped."""
     import pandas as pd
 
@@ -166,7 +166,7 @@ def test_a_frame_keeps_columns_and_is_scored(table: str) -> None:
         cu.predict("model", frame, keep=["idd"])
 
 
-def test_other_labels_and_rows_without_one(table: str) -> None:
+def test_other_labels_and_rows_without_one(table):
     rows = ["a,b,left", "0.1,0.2,yes", "1.5,0.7, no ", "0.3,0.1,"]
     Path("new.csv").write_text("\n".join(rows))
     assert cu.predict("model", "new.csv").scores is None
@@ -177,7 +177,7 @@ def test_other_labels_and_rows_without_one(table: str) -> None:
     assert found.scores.top1_error == 50 * sum(wrong)
 
 
-def test_labels_that_are_no_classes(table: str) -> None:
+def test_labels_that_are_no_classes(table):
     """Where there are others, those are scored; otherwise a column that was asked for is refused."""
     rows = ["0.1,0.2,yess", "0.3,0.4,perhaps", "0.3,0.4,no", "0.5,0.6,", "0.7,0.1,yes", "x,0.1,never"]
     Path("new.csv").write_text("\n".join(["a,b,churn", *rows]))
@@ -210,12 +210,12 @@ def test_labels_that_are_no_classes(table: str) -> None:
         ({"prior": "tain"}, ("prior", "'tain'", "'train'", "'equal'")),
     ],
 )
-def test_refusals(table: str, options: dict, facts: tuple[str, ...]) -> None:
+def test_refusals(table, options, facts):
     with refused(*facts):
         cu.predict("model", table, **options)
 
 
-def test_arrays_have_labels_and_no_columns(table: str) -> None:
+def test_arrays_have_labels_and_no_columns(table):
     x, y = customers(20, 3)
     trained = cu.train(cu.Data(x, y), recipe=cu.Recipe("mlp", epochs=1, batch=8))
     np.savez("new.npz", x=x, y=y)
@@ -227,7 +227,7 @@ def test_arrays_have_labels_and_no_columns(table: str) -> None:
         cu.predict(trained, "new.npz", label="churn")
 
 
-def test_folders_with_the_names_of_classes(tmp_path: Path) -> None:
+def test_folders_with_the_names_of_classes(tmp_path):
     rng = np.random.default_rng(0)
     for i in range(12):
         place = tmp_path / "photos" / "ab"[i % 2] / f"{i}.png"
@@ -245,7 +245,7 @@ def test_folders_with_the_names_of_classes(tmp_path: Path) -> None:
     assert (cu.predict(trained, "photos").scores, cu.predict(trained, "photos").notes) == (None, [])
 
 
-def test_a_model_that_names_no_prior(table: str) -> None:
+def test_a_model_that_names_no_prior(table):
     """As those of `cu.fit`: probabilities are the softmax, a sentence says so, and another prior is refused."""
     module = cu.restore("model")
     module.purpose = None
@@ -259,7 +259,7 @@ def test_a_model_that_names_no_prior(table: str) -> None:
         cu.predict("fitted", table, prior="equal")
 
 
-def test_a_module_at_hand_is_not_changed(table: str) -> None:
+def test_a_module_at_hand_is_not_changed(table):
     module = cu.restore("model").train()
     before = set(module._modules)
     found = cu.predict(module, table)
@@ -268,7 +268,7 @@ def test_a_module_at_hand_is_not_changed(table: str) -> None:
     assert module.training
 
 
-def test_examples_of_training_are_recognised_in_any_order(table: str) -> None:
+def test_examples_of_training_are_recognised_in_any_order(table):
     """By `cu predict`, and by `cu audit` of what it wrote; other examples, as many, are not."""
     rows = Path(table).read_text().splitlines()
     Path("shuffled.csv").write_text("\n".join([rows[0], *rows[:0:-1]]))

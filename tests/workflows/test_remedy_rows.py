@@ -1,9 +1,8 @@
 """Remedies through the store: every row, on data with a test split and without."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,12 +66,12 @@ def remedied(
 
 
 @pytest.fixture(scope="module")
-def recipe(digits: cu.Dataset) -> cu.Recipe:
+def recipe(digits):
     return default_recipe(digits.train, epochs=2)
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory, digits: cu.Dataset, recipe: cu.Recipe) -> Iterator[Measured]:
+def measured(tmp_path_factory, digits, recipe):
     with open_context(
         digits, Settings(recipe=recipe, store=tmp_path_factory.mktemp("remedies") / "runs.sqlite")
     ) as context:
@@ -144,7 +143,7 @@ COSTS |= {"distil": 3 + 2 * 3 * (1 + 1 / 3) + 3 + 1 + 3 / 3}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_row_is_what_it_says_and_costs_all_that_it_trains(measured: Measured, name: str) -> None:
+def test_a_row_is_what_it_says_and_costs_all_that_it_trains(measured, name):
     (result,) = measured.results(name, 1)
     context = measured.context
     assert (result.method, result.seed, result.lr, result.folds) == (name, 1, context.recipe.lr, 0)
@@ -154,7 +153,7 @@ def test_a_row_is_what_it_says_and_costs_all_that_it_trains(measured: Measured, 
     np.testing.assert_allclose([result.scores.nll, result.scores.ece], [expected.nll, expected.ece], rtol=1e-3)
 
 
-def test_stored_results_are_not_made_again(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_results_are_not_made_again(measured, monkeypatch):
     """Nothing is trained, and of networks only those on trial are read, which say how to teach."""
     before, ensemble = measured.results("distil", 0, 1), measured.results("ensemble", 1)
     quiet = Measured(replace(measured.context, watch=no_training), measured.estimate, measured.members)
@@ -167,9 +166,7 @@ def test_stored_results_are_not_made_again(measured: Measured, monkeypatch: pyte
     assert read == []
 
 
-def test_remedies_that_train_together_are_those_that_train_alone(
-    measured: Measured, tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe
-) -> None:
+def test_remedies_that_train_together_are_those_that_train_alone(measured, tmp_path, digits, recipe):
     """Two rows and two seeds in one call; the order is by row, then by seed."""
     names = ("ensemble-adjusted", "distil")
     with open_context(digits, Settings(recipe=recipe, store=tmp_path / "runs.sqlite")) as context:
@@ -181,7 +178,7 @@ def test_remedies_that_train_together_are_those_that_train_alone(
     assert [result.class_errors for result in together] == [result.class_errors for result in alone]
 
 
-def test_tau_is_one_where_all_members_have_seen_all_examples(measured: Measured) -> None:
+def test_tau_is_one_where_all_members_have_seen_all_examples(measured):
     context = measured.context
     (ensemble,) = load_or_estimate(context, [EstimateRequest("ensemble", 2)])
     for estimate in (None, ensemble):
@@ -190,9 +187,7 @@ def test_tau_is_one_where_all_members_have_seen_all_examples(measured: Measured)
 
 
 @pytest.mark.parametrize("name", ["adjusted", "ensemble", "distil"])
-def test_without_a_test_split_nothing_is_judged_by_what_saw_it(
-    tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe, name: str
-) -> None:
+def test_without_a_test_split_nothing_is_judged_by_what_saw_it(tmp_path, digits, recipe, name):
     """Neither the network nor any of its teachers trained on a judged example, and tau was not chosen on it."""
     few = np.concatenate([np.flatnonzero(digits.train.labels == c)[:15] for c in range(10)])
     train, remedy, parts = digits.train.take(few), REMEDIES[name], []
@@ -229,7 +224,7 @@ def test_without_a_test_split_nothing_is_judged_by_what_saw_it(
     assert result.scores.nll == pytest.approx(expected.nll, rel=1e-3)
 
 
-def test_what_is_chosen_is_in_the_key_and_in_the_plan(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_chosen_is_in_the_key_and_in_the_plan(measured, monkeypatch):
     """Another cooling or tau makes another result of the same networks."""
     choice = measured.tunings()[None]
     adjustment = replace(choice.adjustment, tau=2 * choice.tau, bias=2 * choice.adjustment.bias)
@@ -251,7 +246,7 @@ def test_what_is_chosen_is_in_the_key_and_in_the_plan(measured: Measured, monkey
     assert len(keys) == 4
 
 
-def test_networks_of_a_remedy_have_results_of_their_own(tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+def test_networks_of_a_remedy_have_results_of_their_own(tmp_path, digits, recipe):
     """A method's lanes in an ensemble have the results that they have alone."""
     lanes = [cu.Lane("cb", 0), cu.Lane("cb", 1)]
     with open_context(digits, Settings(recipe=recipe, store=tmp_path / "runs.sqlite")) as context:
@@ -261,7 +256,7 @@ def test_networks_of_a_remedy_have_results_of_their_own(tmp_path: Path, digits: 
     assert [result.scores for result in stored] == [result.scores for result in alone]
 
 
-def test_one_seed_that_diverges_is_lost_alone(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_seed_that_diverges_is_lost_alone(measured, monkeypatch):
     load_or_fit(measured.context, [cu.Lane("naive", seed) for seed in (30, 31, 32)])
     get_network = Store.get_network
 
@@ -274,7 +269,7 @@ def test_one_seed_that_diverges_is_lost_alone(measured: Measured, monkeypatch: p
     assert [result.diverged for result in results] == [None, 1, None]
 
 
-def test_results_with_another_tau_or_other_teachers_are_others(measured: Measured) -> None:
+def test_results_with_another_tau_or_other_teachers_are_others(measured):
     (chosen,) = measured.results("distil", 1)
     (at_one,) = remedied(measured.context, "distil", [1], 3)
     assert (at_one.plan["tau"], at_one.cost) == (1.0, 3 + 1 + 3 / 3)
@@ -284,15 +279,13 @@ def test_results_with_another_tau_or_other_teachers_are_others(measured: Measure
 
 
 @pytest.mark.parametrize("name", ["ensemble-adjusted", "distil"])
-def test_a_remedy_of_networks_that_diverge_has_no_scores(
-    tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe, name: str
-) -> None:
+def test_a_remedy_of_networks_that_diverge_has_no_scores(tmp_path, digits, recipe, name):
     with open_context(digits, Settings(recipe=recipe, store=tmp_path / "runs.sqlite")) as context:
         (result,) = remedied(context, name, [0], 2, lr=1e30)
     assert (result.scores, result.diverged, result.lr) == (None, 0, 1e30)
 
 
-def test_methods_that_use_uncertainty_get_it(measured: Measured) -> None:
+def test_methods_that_use_uncertainty_get_it(measured):
     """Other class uncertainties make another ensemble."""
     context, remedy = measured.context, find_remedy("ubrw*2")
     assert remedy is not None
@@ -306,9 +299,7 @@ def test_methods_that_use_uncertainty_get_it(measured: Measured) -> None:
 
 
 @pytest.mark.parametrize("factor", [4, 0.25])
-def test_students_learn_at_the_recipes_rate_or_at_the_teachers_where_that_is_lower(
-    measured: Measured, factor: float
-) -> None:
+def test_students_learn_at_the_recipes_rate_or_at_the_teachers_where_that_is_lower(measured, factor):
     recipe = measured.context.recipe
     (tuning,) = choose_adjustments(measured.context, factor * recipe.lr, measured.estimate, [None]).values()
     rates = (tuning.candidate.lr(recipe), tuning.learner.lr(recipe))

@@ -1,6 +1,5 @@
 """How remedies are made: tau and the temperatures, chosen on examples that the choosing networks never saw."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -22,7 +21,7 @@ from class_uncertainty.workflows.remedy_rows import choose_adjustments, choose_t
 
 
 @pytest.fixture(scope="module")
-def context(tmp_path_factory: pytest.TempPathFactory, digits: cu.Dataset) -> Iterator[Context]:
+def context(tmp_path_factory, digits):
     recipe = default_recipe(digits.train, epochs=2)
     with open_context(
         digits, Settings(recipe=recipe, store=tmp_path_factory.mktemp("choose") / "runs.sqlite")
@@ -31,22 +30,22 @@ def context(tmp_path_factory: pytest.TempPathFactory, digits: cu.Dataset) -> Ite
 
 
 @pytest.fixture(scope="module")
-def by_folds(context: Context, digits: cu.Dataset) -> Context:
+def by_folds(context, digits):
     return replace(context, dataset=cu.Dataset("no-test", digits.train))
 
 
 @pytest.fixture(scope="module")
-def estimate(context: Context) -> cu.Estimate:
+def estimate(context):
     (estimate,) = load_or_estimate(context, [EstimateRequest("out-of-fold", 3)])
     return estimate
 
 
 @pytest.fixture(scope="module")
-def members(context: Context, estimate: cu.Estimate) -> cu.Fit:
+def members(context, estimate):
     return load_or_fit(context, trial_members(context, 3, None))
 
 
-def test_what_is_judged(context: Context, by_folds: Context, digits: cu.Dataset) -> None:
+def test_what_is_judged(context, by_folds, digits):
     assert judged_folds(context.dataset) == [None]
     assert judged_examples(context.dataset, None) is digits.test
     assert np.array_equal(judged_labels(context.dataset), digits.test.labels)
@@ -60,7 +59,7 @@ def test_what_is_judged(context: Context, by_folds: Context, digits: cu.Dataset)
     )
 
 
-def test_tau_of_a_fold_is_chosen_without_it(by_folds: Context, estimate: cu.Estimate) -> None:
+def test_tau_of_a_fold_is_chosen_without_it(by_folds, estimate):
     train, p = by_folds.train, estimate.probabilities[0]
     tunings = choose_adjustments(by_folds, None, estimate, [None, (1, FOLDS)])
     rest = np.setdiff1d(np.arange(len(train)), fold_indices(train, (1, FOLDS)))
@@ -72,7 +71,7 @@ def test_tau_of_a_fold_is_chosen_without_it(by_folds: Context, estimate: cu.Esti
         assert tunings[fold].cooling == 1
 
 
-def test_without_an_out_of_fold_estimate_tau_is_one(context: Context) -> None:
+def test_without_an_out_of_fold_estimate_tau_is_one(context):
     (tuning,) = choose_adjustments(context, 0.3, None, [None]).values()
     assert (tuning.tau, tuning.adjustment.temperature, tuning.candidate.lr(context.recipe)) == (1.0, 1.0, 0.3)
 
@@ -92,8 +91,8 @@ def students_that_say(answers: dict[float, np.ndarray], diverged: set[float] = f
 
 
 def test_how_to_teach_is_chosen_on_what_students_say_of_unseen_examples(
-    context: Context, by_folds: Context, estimate: cu.Estimate, members: cu.Fit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    context, by_folds, estimate, members, monkeypatch
+):
     """For a fold, on the others alone."""
     train = context.train
     right = 0.9 * np.eye(10)[train.labels] + 0.01
@@ -123,9 +122,7 @@ def test_how_to_teach_is_chosen_on_what_students_say_of_unseen_examples(
     assert by_fold[1, FOLDS].cooling > 1.1 * by_fold[None].cooling
 
 
-def test_a_temperature_at_which_a_student_diverged_is_not_considered(
-    context: Context, estimate: cu.Estimate, members: cu.Fit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_temperature_at_which_a_student_diverged_is_not_considered(context, estimate, members, monkeypatch):
     """Where all are lost, nothing changes."""
     right = 0.9 * np.eye(10)[context.train.labels] + 0.01
     answers = {2.0: np.roll(right, 1, axis=1), 4.0: right}
@@ -136,9 +133,7 @@ def test_a_temperature_at_which_a_student_diverged_is_not_considered(
     assert choose_teaching(context, tunings, members) is tunings
 
 
-def test_one_student_of_one_fold_that_diverged_is_enough(
-    context: Context, estimate: cu.Estimate, members: cu.Fit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_student_of_one_fold_that_diverged_is_enough(context, estimate, members, monkeypatch):
     """By networks that the store gives back as diverged."""
     tunings = choose_adjustments(context, None, estimate, [None])
     choose_teaching(context, tunings, members)
@@ -158,9 +153,7 @@ def test_one_student_of_one_fold_that_diverged_is_enough(
     assert choice.cooling != 1
 
 
-def test_students_on_trial_learn_as_students_do(
-    context: Context, estimate: cu.Estimate, members: cu.Fit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_students_on_trial_learn_as_students_do(context, estimate, members, monkeypatch):
     """Each is taught by the member that has left the same fold out, at the students' learning rate."""
     (tuning,) = choose_adjustments(context, 0.25 * context.recipe.lr, estimate, [None]).values()
     calls = []
@@ -179,9 +172,7 @@ def test_students_on_trial_learn_as_students_do(
         assert taught == [(tuning.tau, 2.0), (tuning.tau, 4.0)]
 
 
-def test_students_are_tried_on_as_many_examples_as_it_takes(
-    context: Context, by_folds: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_students_are_tried_on_as_many_examples_as_it_takes(context, by_folds, monkeypatch):
     """405 digits and three members: each has left 135 out. Four examples have four folds."""
     for examples, number in ((1, 1), (135, 1), (136, 2), (271, 3), (9999, 3)):
         monkeypatch.setattr(remedy_rows, "TRIAL_EXAMPLES", examples)

@@ -1,7 +1,7 @@
 """Candidates judged on examples that they never saw, and dropped early."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -36,7 +36,7 @@ def evidence(name: str, wrong: Sequence[int], cost: float = 1.0, number: int = 1
 
 
 @pytest.fixture(scope="module")
-def context(digits: cu.Dataset) -> Iterator[Context]:
+def context(digits):
     with open_context(
         cu.Dataset("digits", digits.train), Settings(recipe=cu.Recipe("small-conv", epochs=1, batch=32))
     ) as context:
@@ -44,18 +44,18 @@ def context(digits: cu.Dataset) -> Iterator[Context]:
 
 
 @pytest.fixture
-def goal(context: Context) -> Goal:
+def goal(context):
     return Goal("mean", np.full(len(context.train.classes), 0.1))
 
 
-def test_the_lowest_value_by_more_than_a_standard_error_wins() -> None:
+def test_the_lowest_value_by_more_than_a_standard_error_wins():
     """An error in the second class counts 12.5, in the first 8.33; one error more is a standard error."""
     worst, best = evidence("naive", [0, 1, 6, 7]), evidence("cb", [0])
     assert preferred([worst, best], MEAN) is best
     assert preferred([best, worst], MEAN) is best
 
 
-def test_a_cheaper_one_within_a_standard_error_wins_and_of_equals_the_first() -> None:
+def test_a_cheaper_one_within_a_standard_error_wins_and_of_equals_the_first():
     best, behind = evidence("naive", []), evidence("cb", [6])  # behind by 12.5 ± 12.5
     assert preferred([best, behind], MEAN) is best
     assert preferred([behind, best], MEAN) is best
@@ -69,26 +69,26 @@ def test_a_cheaper_one_within_a_standard_error_wins_and_of_equals_the_first() ->
     assert preferred([clear, best], MEAN) is best
 
 
-def test_a_tie_is_with_the_best_not_with_the_next() -> None:
+def test_a_tie_is_with_the_best_not_with_the_next():
     """a is within a standard error of b, and b of c; but a is not within one of c."""
     a, b, c = evidence("naive", [6, 7], 0.1), evidence("cb", [6], 0.5), evidence("cb-rs", [])
     assert preferred([a, b, c], MEAN) is b
 
 
-def test_evidence_of_fewer_folds_is_compared_on_the_examples_of_both() -> None:
+def test_evidence_of_fewer_folds_is_compared_on_the_examples_of_both():
     """By all of its examples the second is worse; on the six that both were judged on it is better."""
     short, long = evidence("naive", [0, 1], number=8), evidence("cb", [8, 9])
     assert preferred([short, long], MEAN) is long
     assert [len(one.places) for one in alike([short, long])] == [8, 8]
 
 
-def test_lowest_keeps_the_preferred_and_then_the_best() -> None:
+def test_lowest_keeps_the_preferred_and_then_the_best():
     rows = [evidence("naive", [6], 0.5), evidence("cb", []), evidence("cb-rs", [6, 7, 8]), evidence("focal", [0])]
     names = [[one.candidate.name for one in lowest(rows, MEAN, number)] for number in (1, 2, 3, 9)]
     assert names == [["naive"], ["naive", "cb"], ["naive", "cb", "focal"], ["naive", "cb", "focal", "cb-rs"]]
 
 
-def test_without_some_examples() -> None:
+def test_without_some_examples():
     counts = np.array([6, 4])
     rest = evidence("naive", [6]).without(np.array([6, 0, 99]), counts, MEAN)
     assert rest is not None
@@ -97,7 +97,7 @@ def test_without_some_examples() -> None:
     assert evidence("naive", [6]).without(np.arange(10), counts, MEAN) is None
 
 
-def test_examples_that_are_left_out_adjust_no_others() -> None:
+def test_examples_that_are_left_out_adjust_no_others():
     """Whatever the networks said of them."""
     rng, labels, counts = np.random.default_rng(0), np.repeat([0, 1], [60, 30]), np.array([60, 30])
     p = rng.dirichlet([1, 1], 90)
@@ -114,7 +114,7 @@ def test_examples_that_are_left_out_adjust_no_others() -> None:
     assert np.array_equal(rests[0].adjusted, rests[1].adjusted)
 
 
-def test_evidence_of_a_fold_is_by_the_network_that_left_it_out(context: Context, goal: Goal) -> None:
+def test_evidence_of_a_fold_is_by_the_network_that_left_it_out(context, goal):
     train, candidate = context.train, cu.Candidate("cb-rs?rate=2")
     networks = fit_networks(context, [(candidate, 0, (k, 5)) for k in range(5)], None)[candidate]
     alone = cu.fit(train, [cu.Lane("cb-rs", 0, 2 * context.recipe.lr, (k, 5)) for k in range(5)], recipe=context.recipe)
@@ -127,7 +127,7 @@ def test_evidence_of_a_fold_is_by_the_network_that_left_it_out(context: Context,
     assert np.array_equal(first.p, found.p[: len(first.p)])
 
 
-def test_groups_stay_together_where_tau_is_fitted() -> None:
+def test_groups_stay_together_where_tau_is_fitted():
     rng, labels = np.random.default_rng(0), np.repeat([0, 1], [80, 40])
     groups, candidate = rng.integers(0, 15, 120), cu.Candidate("naive")
     data = cu.Data(rng.normal(0, 1, (120, 2)) + labels[:, None], labels, groups=groups)
@@ -178,7 +178,7 @@ PLAN = SearchPlan(4, 2, 3, 5, 0, False)
 
 
 @pytest.fixture
-def table() -> Iterator[Context]:
+def table():
     random = np.random.default_rng(0)
     data = cu.Data(random.normal(size=(50, 2)).astype(np.float32), np.arange(50) % 2)
     with open_context(data, Settings(recipe=cu.Recipe("linear", 1, 8))) as context:
@@ -193,7 +193,7 @@ def halve(
     return workflow.search(table, fix_plan(MEAN, rows, replace(PLAN, candidates=len(rows))), None), judged.asked
 
 
-def test_halving_keeps_the_best(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
+def test_halving_keeps_the_best(monkeypatch, table):
     """Four on a fold, the best two on three, the better of them on five."""
     wrong = {"naive": "60000", "cb": "19999", "cb-rs": "70000", "focal": "20000"}
     found, asked = halve(monkeypatch, table, wrong)
@@ -218,7 +218,7 @@ def test_halving_keeps_the_best(monkeypatch: pytest.MonkeyPatch, table: Context)
     assert [row.behind for row in first] == pytest.approx([50, 0, 60, 10])
 
 
-def test_the_baseline_is_the_naive_row_of_the_best_rate(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
+def test_the_baseline_is_the_naive_row_of_the_best_rate(monkeypatch, table):
     wrong = {"naive": "50000", "naive?rate=4": "30000", "cb": "10000", "cb-rs": "10000"}
     assert halve(monkeypatch, table, wrong)[0].baseline(MEAN) == cu.Candidate("naive?rate=4")
     best = {"naive": "00000", "naive?rate=4": "10000", "cb": "90000"}
@@ -226,7 +226,7 @@ def test_the_baseline_is_the_naive_row_of_the_best_rate(monkeypatch: pytest.Monk
     assert halve(monkeypatch, table, {"cb": "10000", "cb-rs": "20000"})[0].baseline(MEAN) == cu.Candidate("naive")
 
 
-def test_of_several_kinds_the_best_as_it_is_stands_before(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
+def test_of_several_kinds_the_best_as_it_is_stands_before(monkeypatch, table):
     """Also where another is the best once adjusted; the early diagnosis is of the same model."""
     logistic, boosting = evidence("naive?recipe=logistic", [0, 1, 2, 6, 7]), evidence("naive?recipe=boosting", [0, 6])
     logistic = replace(logistic, adjusted=evidence("naive", []).p)
@@ -241,7 +241,7 @@ def test_of_several_kinds_the_best_as_it_is_stands_before(monkeypatch: pytest.Mo
     assert diagnosed[0] is boosting.p
 
 
-def test_standard_errors_of_a_rung_allow_for_groups(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
+def test_standard_errors_of_a_rung_allow_for_groups(monkeypatch, table):
     """Both errors, of 12.5 each, are of one group: the paired one is their sum, and not the root of 2 times 12.5 ** 2.
 
     Around the mean of the second class, 50, the group has 12.5, and two other examples have -6.25 each.
@@ -257,7 +257,7 @@ def test_standard_errors_of_a_rung_allow_for_groups(monkeypatch: pytest.MonkeyPa
     assert row.standard_error == pytest.approx(np.sqrt(12.5**2 + 2 * 6.25**2))
 
 
-def test_a_candidate_that_diverges_is_dropped(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
+def test_a_candidate_that_diverges_is_dropped(monkeypatch, table):
     wrong = {"naive": "60000", "cb": "10000", "cb-rs": "50000", "focal": "90000"}
     found, asked = halve(monkeypatch, table, wrong, {"cb": 0})
     assert asked[1:] == [(("naive", "cb-rs"), 3), (("cb-rs",), 5)]
@@ -267,7 +267,7 @@ def test_a_candidate_that_diverges_is_dropped(monkeypatch: pytest.MonkeyPatch, t
     assert "cb" not in found.evidence
 
 
-def test_one_that_diverges_on_later_folds_leaves_the_others(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
+def test_one_that_diverges_on_later_folds_leaves_the_others(monkeypatch, table):
     wrong = {"naive": "60000", "cb": "10000", "cb-rs": "30000", "focal": "90000"}
     found, _ = halve(monkeypatch, table, wrong, {"cb": 1})  # on the second rung
     assert [one.candidate.name for one in found.finalists] == ["cb-rs"]
@@ -282,7 +282,7 @@ def test_one_that_diverges_on_later_folds_leaves_the_others(monkeypatch: pytest.
     assert len(asked) == 2
 
 
-def test_all_dropped_is_one_sentence(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
+def test_all_dropped_is_one_sentence(monkeypatch, table):
     with refused("no candidate could be trained on these data", "'naive': it diverged in epoch 8"):
         halve(monkeypatch, table, {"naive": "0", "cb": "0"}, {"naive": 0, "cb": 0})
     with refused("no candidate could be trained on these data", "'naive+autoaugment'", "the data are features"):
@@ -297,20 +297,20 @@ def few_of_a_rare_class(rare: int) -> tuple[cu.Data, np.ndarray, np.ndarray]:
     return train, labels, p
 
 
-def test_a_class_with_enough_examples_is_spoken_of() -> None:
+def test_a_class_with_enough_examples_is_spoken_of():
     diagnosed = diagnose_early(*few_of_a_rare_class(8))
     assert [finding.label for finding in diagnosed.findings] == ["c"]
     assert "100 % of 8 test examples wrong" in diagnosed.findings[0].text
     assert (diagnosed.examples, diagnosed.unsaid) == (48, 0)
 
 
-def test_a_class_with_too_few_is_counted_and_not_spoken_of() -> None:
+def test_a_class_with_too_few_is_counted_and_not_spoken_of():
     for rare in (0, 1):
         diagnosed = diagnose_early(*few_of_a_rare_class(rare))
         assert (diagnosed.findings, diagnosed.unsaid) == ((), 1)
 
 
-def test_nothing_is_said_where_no_class_has_enough() -> None:
+def test_nothing_is_said_where_no_class_has_enough():
     train, labels, p = few_of_a_rare_class(0)
     diagnosed = diagnose_early(train, labels[[0, 20]], p[[0, 20]])
     assert (diagnosed.findings, diagnosed.unsaid) == ((), 3)

@@ -1,18 +1,13 @@
 """Workflows return values and never print."""
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 
 import class_uncertainty as cu
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
 
 
-def test_no_workflow_prints(
-    digits: cu.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_no_workflow_prints(digits, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     known = {"recipe": RECIPE, "store": tmp_path / "runs.sqlite"}
     np.save("new.npy", digits.test.inputs[:5])

@@ -1,7 +1,5 @@
 """cu.train(): one network."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,7 @@ from class_uncertainty.runs import Store
 RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
 
 
-def test_it_is_the_network_of_fit(digits: cu.Dataset) -> None:
+def test_it_is_the_network_of_fit(digits):
     trained = cu.train(digits, "balanced-softmax", 3, 0.2, recipe=RECIPE)
     fitted = cu.fit(digits.train, [cu.Lane("balanced-softmax", 3, 0.2)], recipe=RECIPE, test=digits.test)
     assert trained.result.scores == fitted.results[0].scores
@@ -24,7 +22,7 @@ def test_it_is_the_network_of_fit(digits: cu.Dataset) -> None:
         assert torch.equal(trained.module(x), fitted.module(0)(x))
 
 
-def test_uncertainty_is_measured_where_the_method_uses_it(digits: cu.Dataset) -> None:
+def test_uncertainty_is_measured_where_the_method_uses_it(digits):
     trained = cu.train(digits, "ubrw", estimator="out-of-fold", members=2, score="true-class", recipe=RECIPE)
     estimate = cu.estimate(digits, "out-of-fold", 2, RECIPE, score="true-class")
     assert np.array_equal(trained.estimate.mu, estimate.mu)
@@ -32,7 +30,7 @@ def test_uncertainty_is_measured_where_the_method_uses_it(digits: cu.Dataset) ->
     assert trained.result.scores == alone.scores
 
 
-def test_it_always_trains_and_leaves_no_checkpoints(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_it_always_trains_and_leaves_no_checkpoints(digits, tmp_path):
     watched = Watched()
     for _ in range(2):
         trained = cu.train(digits, recipe=RECIPE, store=tmp_path / "runs.sqlite", progress=watched)
@@ -42,7 +40,7 @@ def test_it_always_trains_and_leaves_no_checkpoints(digits: cu.Dataset, tmp_path
         assert store.results(digits.fingerprint) == [trained.result]
 
 
-def test_a_saved_network_is_restored(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_a_saved_network_is_restored(digits, tmp_path):
     trained = cu.train(digits, recipe=RECIPE, save=tmp_path / "deep" / "model")
     assert [file.name for file in trained.files] == ["model.safetensors", "model.json"]
     x = torch.from_numpy(digits.test.inputs)
@@ -50,9 +48,7 @@ def test_a_saved_network_is_restored(digits: cu.Dataset, tmp_path: Path) -> None
         assert torch.equal(cu.restore(tmp_path / "deep" / "model")(x), trained.module(x))
 
 
-def test_a_network_that_could_not_be_saved_goes_on_from_its_checkpoint(
-    digits: cu.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_that_could_not_be_saved_goes_on_from_its_checkpoint(digits, tmp_path, monkeypatch):
     """A checkpoint is removed once the network is kept, not before."""
     watched = Watched()
 
@@ -69,7 +65,7 @@ def test_a_network_that_could_not_be_saved_goes_on_from_its_checkpoint(
     assert (tmp_path / "model.json").is_file()
 
 
-def test_without_a_test_split_the_result_is_by_folds(digits: cu.Dataset) -> None:
+def test_without_a_test_split_the_result_is_by_folds(digits):
     watched = Watched()
     trained = cu.train(digits.train, recipe=RECIPE, progress=watched)
     assert trained.result.folds == 5
@@ -77,7 +73,7 @@ def test_without_a_test_split_the_result_is_by_folds(digits: cu.Dataset) -> None
     assert watched.announced == [1, 5]
 
 
-def test_wrong_input_and_a_network_that_diverged(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_wrong_input_and_a_network_that_diverged(digits, tmp_path):
     with refused("'nave'", "'naive'"):
         cu.train(digits, "nave")
     with refused("seed is -1"):
@@ -88,7 +84,7 @@ def test_wrong_input_and_a_network_that_diverged(digits: cu.Dataset, tmp_path: P
 
 
 @pytest.mark.parametrize("method", ["naive", "cb-rs"])
-def test_the_prior_of_trees_is_what_the_method_aims_at(method: str) -> None:
+def test_the_prior_of_trees_is_what_the_method_aims_at(method):
     """Trees know their training examples by heart, which would say the same of any prior."""
     rng, y = np.random.default_rng(0), np.repeat([0, 1], [90, 30])
     data = cu.Data(rng.normal(0, 1, (120, 3)) + y[:, None], y)

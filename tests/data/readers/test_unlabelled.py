@@ -57,7 +57,7 @@ def read(place: Path) -> tuple[Unlabelled, Data]:
     return unlabelled, Data(images, np.arange(len(images)) % 2)
 
 
-def test_what_is_no_readable_file_is_skipped_with_its_reason(here: Path) -> None:
+def test_what_is_no_readable_file_is_skipped_with_its_reason(here):
     odd_folder(here / "pets")
     unlabelled, images = read(here / "pets")
     assert numbers(images) == [0, 1, 2, 3, 4]
@@ -67,7 +67,7 @@ def test_what_is_no_readable_file_is_skipped_with_its_reason(here: Path) -> None
     assert [path for path, (_, reason) in ODD.items() if path not in reasons[path] or reason not in reasons[path]] == []
 
 
-def test_a_file_that_may_not_be_read_is_skipped(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_may_not_be_read_is_skipped(here, monkeypatch):
     tree(here / "pets", {"cat": 2})
     read_bytes = Path.read_bytes
 
@@ -82,7 +82,7 @@ def test_a_file_that_may_not_be_read_is_skipped(here: Path, monkeypatch: pytest.
     assert "Permission denied" in unlabelled.skipped[0]
 
 
-def test_each_folder_is_read_once_and_under_its_own_name(here: Path) -> None:
+def test_each_folder_is_read_once_and_under_its_own_name(here):
     """Whatever links lead to it: two folders that link to each other, several links to one elsewhere, links upwards."""
     tree(here / "pets", {"cat": 2, "dog": 2})
     tree(here / "elsewhere", {"deep": 1}, start=4)
@@ -103,7 +103,7 @@ def test_each_folder_is_read_once_and_under_its_own_name(here: Path) -> None:
         assert len(unlabelled.skipped) == 5
 
 
-def test_a_folder_that_cannot_be_listed_is_counted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_listed_is_counted(here, monkeypatch):
     tree(here / "pets", {"cat": 2, "dog": 2})
     saved = train(load("folder:pets"), recipe=Recipe("small-conv", 1, 4))
     list_folder = os.listdir
@@ -122,7 +122,7 @@ def test_a_folder_that_cannot_be_listed_is_counted(here: Path, monkeypatch: pyte
         predict(saved, here / "pets" / "dog")
 
 
-def test_predictions_leave_odd_entries_out_and_count_them(here: Path) -> None:
+def test_predictions_leave_odd_entries_out_and_count_them(here):
     tree(here / "train", {"cat": 2, "dog": 2}, start=10)
     train(load("folder:train"), recipe=Recipe("small-conv", 1, 4), save="model")
     odd_folder(here / "pets")
@@ -132,7 +132,7 @@ def test_predictions_leave_odd_entries_out_and_count_them(here: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in ODD if path != "dog/zero.png"])
-def test_training_refuses_an_odd_entry_and_names_the_option_that_leaves_it_out(here: Path, path: str) -> None:
+def test_training_refuses_an_odd_entry_and_names_the_option_that_leaves_it_out(here, path):
     tree(here / "pets", {"cat": 2, "dog": 2})
     make, reason = ODD[path]
     if path == "dog/to-pipe.png":
@@ -147,7 +147,7 @@ def test_training_refuses_an_odd_entry_and_names_the_option_that_leaves_it_out(h
     assert [(part.number, part.of, part.names) for part in dataset.left_out] == [(1, 5, (path,))]
 
 
-def test_a_pipe_that_takes_the_place_of_an_image_is_not_opened(here: Path) -> None:
+def test_a_pipe_that_takes_the_place_of_an_image_is_not_opened(here):
     """Whoever lists a folder and reads its files later still opens none that blocks."""
     (here / "a.png").write_bytes(encoded(pixels(0)))
     (entry,) = [entry for entry in entries(here) if entry.suffix == ".png"]

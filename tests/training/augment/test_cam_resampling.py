@@ -1,7 +1,6 @@
 """CAM-based resampling: maps by the layer before pooling, classes filled up, and from a lane's own examples alone."""
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,7 +33,7 @@ def network(kind: str) -> Classifier:
 
 
 @pytest.mark.parametrize("kind", ["small-conv", "resnet32", "resnet32x4"])
-def test_maps_are_of_the_layer_before_pooling(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_maps_are_of_the_layer_before_pooling(kind, monkeypatch):
     """Against a hook on that layer; in several parts too. Their mean over the picture is the own class's logit, less
     its bias and shift."""
     module, caught = network(kind), []
@@ -65,9 +64,7 @@ def examples_of(data: cu.Data) -> Examples:
     )
 
 
-def test_classes_are_filled_up_to_the_largest_and_the_smallest_together(
-    digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_classes_are_filled_up_to_the_largest_and_the_smallest_together(digits, monkeypatch):
     """Made of positions that are given; the same of the same seed, in whatever parts."""
     module, examples, counts = (
         Classifier("small-conv", (1, 8, 8), digits.classes).eval(),
@@ -88,7 +85,7 @@ def test_classes_are_filled_up_to_the_largest_and_the_smallest_together(
     assert new > len(images) / 4  # not copies alone
 
 
-def test_what_was_made_stands_behind_the_examples(digits: cu.Dataset) -> None:
+def test_what_was_made_stands_behind_the_examples(digits):
     examples = examples_of(digits.train)
     made = [(torch.full((n, 1, 8, 8), n, dtype=torch.uint8), torch.full((n,), n)) for n in (2, 0, 3)]
     more, places = cam_resampling.filled_up(examples, made)
@@ -108,9 +105,7 @@ LANES = [
 ]
 
 
-def test_a_lane_draws_from_its_own_examples_and_from_what_was_made_of_them(
-    digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lane_draws_from_its_own_examples_and_from_what_was_made_of_them(digits, monkeypatch):
     """Every class of it is as large as the largest and the smallest of its own together."""
     train, given = digits.train, []
 
@@ -141,9 +136,7 @@ def test_a_lane_draws_from_its_own_examples_and_from_what_was_made_of_them(
 
 
 @pytest.mark.parametrize(("method", "released"), [("2s-cam-rs", False), ("2s-cam-rs-bot", True)])
-def test_a_row_pastes_as_it_says(
-    method: str, released: bool, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_pastes_as_it_says(method, released, digits, monkeypatch):
     """Foregrounds, sources and draws are the same: only the pastes differ."""
     made = {}
 
@@ -161,7 +154,7 @@ def test_a_row_pastes_as_it_says(
 
 
 @pytest.mark.parametrize("lane", LANES[1:3], ids=["fold", "bootstrap"])
-def test_pictures_are_made_of_what_a_lane_keeps(lane: cu.Lane, digits: cu.Dataset) -> None:
+def test_pictures_are_made_of_what_a_lane_keeps(lane, digits):
     """All that it does not keep is white: no white picture is made, and other pixels would change nothing."""
     source = LaneSampler(lane, digits.train, None, 0)
     inputs = digits.train.inputs.copy()
@@ -177,7 +170,7 @@ def test_pictures_are_made_of_what_a_lane_keeps(lane: cu.Lane, digits: cu.Datase
     assert torch.equal(spoilt, whole)
 
 
-def test_the_first_stage_is_the_cut_recipe(digits: cu.Dataset, tmp_path: Path) -> None:
+def test_the_first_stage_is_the_cut_recipe(digits, tmp_path):
     """To the bit; the second goes on from there, at a hundredth of the rate and then at a hundredth of that."""
     kept, lane, recipe, told = (
         Checkpoints(tmp_path),
@@ -216,7 +209,7 @@ def test_the_first_stage_is_the_cut_recipe(digits: cu.Dataset, tmp_path: Path) -
         ("crt+cutout", r"method 'crt\+cutout' has cutout, which is for images"),
     ],
 )
-def test_what_is_for_images_is_refused_on_tables(method: str, sentence: str) -> None:
+def test_what_is_for_images_is_refused_on_tables(method, sentence):
     data = cu.Data(np.random.default_rng(0).normal(size=(40, 5)), np.arange(40) % 2)
     with pytest.raises(cu.InputError, match=sentence):
         cu.fit(data, [cu.Lane(), cu.Lane(method)], recipe=cu.Recipe("mlp", epochs=1, batch=8), device="cpu")

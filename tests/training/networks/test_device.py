@@ -3,7 +3,6 @@ is one."""
 
 import dataclasses
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,7 +30,7 @@ LANES = [
 
 
 @pytest.fixture(scope="module")
-def data() -> cu.Data:
+def data():
     """Colours that tell three classes apart, in noise."""
     rng = np.random.default_rng(0)
     labels = rng.permutation(np.repeat(np.arange(3), (300, 150, 70)))
@@ -44,7 +43,7 @@ def fit(data: cu.Data, lanes: list[cu.Lane], **options: object) -> cu.Fit:
     return cu.fit(data, lanes, **{"recipe": RECIPE, "stats": stats, "test": data, "device": "cuda"} | options)
 
 
-def test_the_network_is_that_of_torch() -> None:
+def test_the_network_is_that_of_torch():
     """As near to float64 as torch's own bfloat16 is, through all 31 convolutions and back."""
     torch.manual_seed(0)
     x, given = torch.randn(64, 3 * 4, 32, 32, device="cuda"), torch.randn(64, 4 * 64, device="cuda")
@@ -75,7 +74,7 @@ def test_the_network_is_that_of_torch() -> None:
             torch.testing.assert_close(p.double(), q.double(), rtol=0.02, atol=0.02)
 
 
-def test_it_learns_and_says_nothing_of_fallbacks(data: cu.Data) -> None:
+def test_it_learns_and_says_nothing_of_fallbacks(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fitted = fit(data, LANES, recipe=dataclasses.replace(RECIPE, epochs=8))
@@ -86,7 +85,7 @@ def test_it_learns_and_says_nothing_of_fallbacks(data: cu.Data) -> None:
     assert np.abs(p - fitted.probabilities(data)[2]).mean() < 0.01  # float32 on a CPU
 
 
-def test_the_same_call_gives_the_same_results(data: cu.Data) -> None:
+def test_the_same_call_gives_the_same_results(data):
     same_results(fit(data, LANES), fit(data, LANES))
 
 
@@ -117,7 +116,7 @@ AUGMENTED = [
 ]
 
 
-def test_lanes_of_different_augmentations_are_one_stack(data: cu.Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lanes_of_different_augmentations_are_one_stack(data, monkeypatch):
     """Each as it is alone, to the last bit; as one graph, without a word of fallbacks, and as without a graph."""
     run, widths = StageRunner.run, []
     monkeypatch.setattr(
@@ -136,7 +135,7 @@ def test_lanes_of_different_augmentations_are_one_stack(data: cu.Data, monkeypat
     same_results(fit(data, AUGMENTED), together)
 
 
-def test_lanes_of_different_augmentations_are_those_of_the_cpu(digits: cu.Dataset) -> None:
+def test_lanes_of_different_augmentations_are_those_of_the_cpu(digits):
     """Not the same bits, but the same training: two epochs stay close."""
     recipe = cu.Recipe("small-conv", epochs=2, batch=32, crop=1)
     cpu, gpu = (
@@ -147,9 +146,7 @@ def test_lanes_of_different_augmentations_are_those_of_the_cpu(digits: cu.Datase
         assert np.abs(p - q).mean() < 0.01, lane.name
 
 
-def test_students_alone_and_among_others_with_and_without_a_graph(
-    data: cu.Data, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_students_alone_and_among_others_with_and_without_a_graph(data, monkeypatch):
     """To the last bit, teachers stacked in their step, and without a word of fallbacks."""
     members = fit(
         data, [cu.Lane("naive", 0), cu.Lane("naive", 1), *(cu.Lane("naive", 0, fold=(k, 3)) for k in range(3))]
@@ -173,19 +170,19 @@ def test_students_alone_and_among_others_with_and_without_a_graph(
 
 
 @pytest.mark.parametrize("lane", FORMS, ids=lambda lane: f"{lane.name}{lane.gather}")
-def test_every_form_as_a_graph(data: cu.Data, lane: cu.Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_form_as_a_graph(data, lane, monkeypatch):
     with_graph = fit(data, [lane])
     monkeypatch.setattr(StepProgram, "_capture", lambda self: None)
     same_results(fit(data, [lane]), with_graph)
 
 
-def test_a_graph_is_the_same_steps(data: cu.Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_is_the_same_steps(data, monkeypatch):
     with_graph = fit(data, LANES)
     monkeypatch.setattr(StepProgram, "_capture", lambda self: None)
     same_results(fit(data, LANES), with_graph)
 
 
-def test_stop_and_go_on(data: cu.Data, tmp_path: Path) -> None:
+def test_stop_and_go_on(data, tmp_path):
     def stop(news) -> None:
         if news.epoch == 1:
             raise KeyboardInterrupt
@@ -195,7 +192,7 @@ def test_stop_and_go_on(data: cu.Data, tmp_path: Path) -> None:
     same_results(fit(data, LANES, checkpoints=tmp_path / "running"), fit(data, LANES))
 
 
-def test_a_lane_that_diverges_leaves_the_others_as_they_are(data: cu.Data) -> None:
+def test_a_lane_that_diverges_leaves_the_others_as_they_are(data):
     fitted = fit(data, [LANES[0], cu.Lane("naive", 9, lr=1e12), LANES[1]])
     again = fit(data, [LANES[0], cu.Lane("naive", 9), LANES[1]])
     assert fitted.results[1].diverged == 0
@@ -203,7 +200,7 @@ def test_a_lane_that_diverges_leaves_the_others_as_they_are(data: cu.Data) -> No
         assert dataclasses.replace(fitted.results[i], seconds=0) == dataclasses.replace(again.results[i], seconds=0)
 
 
-def test_little_memory_makes_smaller_stacks(data: cu.Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_memory_makes_smaller_stacks(data, monkeypatch):
     run, tried = StageRunner.run, []
     monkeypatch.setattr(
         StageRunner, "run", lambda job, places, started: (tried.append(len(places)), run(job, places, started))[1]
@@ -220,7 +217,7 @@ def test_little_memory_makes_smaller_stacks(data: cu.Data, monkeypatch: pytest.M
     assert 1 < min(tried) < 48
 
 
-def test_nan_shows(data: cu.Data) -> None:
+def test_nan_shows(data):
     """One weight in the body that is no number: a ReLU must not make it 0."""
     net = resnet32((3, 32, 32), 2).cuda()
     net.kernels = True
@@ -232,7 +229,7 @@ def test_nan_shows(data: cu.Data) -> None:
 
 
 @pytest.mark.parametrize("network", ["resnet32", "resnet32x4", "resnet18", "small-conv"])
-def test_without_our_kernels(data: cu.Data, network: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_our_kernels(data, network, tmp_path, monkeypatch):
     def broken(*_: object) -> None:
         raise RuntimeError("no compiler")
 
@@ -255,7 +252,7 @@ def test_without_our_kernels(data: cu.Data, network: str, tmp_path: Path, monkey
     assert np.isfinite(fitted.probabilities(data)).all()
 
 
-def test_features_stay_in_float32() -> None:
+def test_features_stay_in_float32():
     rng = np.random.default_rng(0)
     data = cu.Data(rng.normal(size=(300, 5)) + 1e3, np.arange(300) % 3)
     recipe = cu.Recipe("mlp", epochs=3, batch=32)

@@ -1,7 +1,6 @@
 """Heads: DUQ against its paper's equations, written as loops in float64, and gradients of its penalty."""
 
 import math
-from collections.abc import Callable
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -35,7 +34,7 @@ def paper_kernel(state: dict[str, Tensor], f: Tensor) -> Tensor:
     return torch.stack(kernels)
 
 
-def test_the_kernel_is_the_papers(rng: np.random.Generator) -> None:
+def test_the_kernel_is_the_papers(rng):
     states, x = lane_states(rng, 3, 5, 4), normal(rng, 7, 15, dtype=DOUBLE)
     z = stack_of(states).double()(x)
     expected = torch.stack(
@@ -48,13 +47,13 @@ def test_the_kernel_is_the_papers(rng: np.random.Generator) -> None:
     torch.testing.assert_close(z.softmax(-1), expected / expected.sum(-1, keepdim=True))
 
 
-def test_an_embedding_is_a_product(rng: np.random.Generator) -> None:
+def test_an_embedding_is_a_product(rng):
     head, x = stack_of(lane_states(rng, 2, 3, 4)).double(), normal(rng, 6, 6, dtype=DOUBLE)
     expected = torch.einsum("lckd,lbd->lbck", head.weight.view(2, 4, 3, 3), apart(x, 2))
     torch.testing.assert_close(head.embed(x), expected)
 
 
-def test_the_plain_head_is_a_lane(rng: np.random.Generator) -> None:
+def test_the_plain_head_is_a_lane(rng):
     states, x = lane_states(rng, 3, 5, 4), normal(rng, 7, 15)
     for dtype, tolerance in ((DOUBLE, 1e-12), (torch.float32, 1e-5)):
         z = stack_of(states).to(dtype)(x.to(dtype))
@@ -64,7 +63,7 @@ def test_the_plain_head_is_a_lane(rng: np.random.Generator) -> None:
             torch.testing.assert_close(plain.to(dtype)(apart(x, 3)[i].to(dtype)), z[i], rtol=tolerance, atol=tolerance)
 
 
-def test_heads_have_the_same_state(rng: np.random.Generator) -> None:
+def test_heads_have_the_same_state(rng):
     """And `initial_rbf_head` fills it: what is trained is the weight alone."""
     state = initial_rbf_head(rng, 5, 4)
     for head in (RBFHead(5, 4), StackedRBFHead(5, 4, 1)):
@@ -75,7 +74,7 @@ def test_heads_have_the_same_state(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("kind", ["one-hot", "soft"])
-def test_the_loss_is_binary_cross_entropy(kind: str, rng: np.random.Generator) -> None:
+def test_the_loss_is_binary_cross_entropy(kind, rng):
     """With its gradient."""
     z = -torch.from_numpy(rng.exponential(2, (2, 9, 5))).requires_grad_()
     labels = torch.from_numpy(rng.integers(0, 5, (2, 9)))
@@ -87,7 +86,7 @@ def test_the_loss_is_binary_cross_entropy(kind: str, rng: np.random.Generator) -
 
 
 @pytest.mark.parametrize("z", [-1e-6, -1e-3, -0.5, -math.log(2), -0.7, -1.0, -5.0, -17.0, -40.0, -80.0])
-def test_the_loss_keeps_its_digits(z: float) -> None:
+def test_the_loss_keeps_its_digits(z):
     """In float32, against fifty decimals."""
     given = torch.tensor([z], requires_grad=True)
     with localcontext() as context:
@@ -103,7 +102,7 @@ def test_the_loss_keeps_its_digits(z: float) -> None:
 @pytest.mark.parametrize("z", [0.0, -0.0, -1e-45, -1e-12, -1e-7, -90.0, -200.0, -1e6, -1e30, -math.inf])
 @pytest.mark.parametrize("target", [0.0, 1.0, 0.5])
 @pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
-def test_the_loss_is_finite(z: float, target: float, dtype: torch.dtype) -> None:
+def test_the_loss_is_finite(z, target, dtype):
     given = torch.tensor([[z, -1.0]], dtype=dtype, requires_grad=True)
     loss = kernel_loss(given, torch.tensor([[target, 0.0]], dtype=dtype))
     (slope,) = torch.autograd.grad(loss.sum(), given)
@@ -117,7 +116,7 @@ def test_the_loss_is_finite(z: float, target: float, dtype: torch.dtype) -> None
 
 
 @pytest.mark.parametrize("distance", [0.0, 1e-30, 1e-10, 1e10, 1e18, 1e25])
-def test_any_distance_is_finite(distance: float, rng: np.random.Generator) -> None:
+def test_any_distance_is_finite(distance, rng):
     """Loss, penalty and their gradients, at a centroid itself and where the square of the distance overflows."""
     head = stack_of(lane_states(rng, 2, 4, 3))
     with torch.no_grad():
@@ -138,7 +137,7 @@ def test_any_distance_is_finite(distance: float, rng: np.random.Generator) -> No
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 4, 4)], ids=["features", "images"])
-def test_the_penalty_is_the_papers(shape: tuple[int, ...], rng: np.random.Generator) -> None:
+def test_the_penalty_is_the_papers(shape, rng):
     """Example by example and lane by lane, with its gradient."""
     lanes, size, inputs = 2, 5, math.prod(shape)
     states, x = (
@@ -170,7 +169,7 @@ def test_the_penalty_is_the_papers(shape: tuple[int, ...], rng: np.random.Genera
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-11)
 
 
-def test_gradients(rng: np.random.Generator) -> None:
+def test_gradients(rng):
     """First and second, of head and loss; first of the penalty, which is all that a step takes."""
     head, targets = (
         stack_of(lane_states(rng, 2, 3, 2)).double(),
@@ -207,9 +206,7 @@ def step(head: StackedRBFHead, x: Tensor, labels: Tensor) -> dict[str, Tensor]:
     ("features", "classes", "size"),
     [(16, 10, 32), (5, 3, 17), (13, 7, 70), (64, 10, 50), (33, 2, 128), (64, 10, 7), (20, 10, 300)],
 )
-def test_a_lane_alone_is_the_lane_among_others(
-    features: int, classes: int, size: int, rng: np.random.Generator
-) -> None:
+def test_a_lane_alone_is_the_lane_among_others(features, classes, size, rng):
     """Same bits on the CPU, in any place: also of sizes where matrices would not start on a 64-byte boundary."""
     lanes, order = 5, [3, 0, 4, 1, 2]
     states, x = lane_states(rng, lanes, features, classes), normal(rng, lanes, size, features) / 2
@@ -227,7 +224,7 @@ def test_a_lane_alone_is_the_lane_among_others(
             assert torch.equal(value[0], together[name][i]), name
 
 
-def test_distances_are_never_in_bfloat16(rng: np.random.Generator) -> None:
+def test_distances_are_never_in_bfloat16(rng):
     head, x, labels = (
         stack_of(lane_states(rng, 2, 8, 3)),
         normal(rng, 8, 16).bfloat16(),
@@ -245,7 +242,7 @@ def test_distances_are_never_in_bfloat16(rng: np.random.Generator) -> None:
     )
 
 
-def test_centroids_are_moving_averages(rng: np.random.Generator) -> None:
+def test_centroids_are_moving_averages(rng):
     """N_c and m_c of every lane and class, example by example, over several batches."""
     states = lane_states(rng, 3, 4, 5)
     head, expected = stack_of(states).double(), in_double(states)
@@ -262,7 +259,7 @@ def test_centroids_are_moving_averages(rng: np.random.Generator) -> None:
         assert not value.requires_grad
 
 
-def test_updates_stay_in_place(rng: np.random.Generator) -> None:
+def test_updates_stay_in_place(rng):
     """A captured graph writes where it did; and a pass whose gradient is still to come is not disturbed."""
     head, x = stack_of(lane_states(rng, 2, 4, 3)), normal(rng, 8, 8)
     places = {name: value.data_ptr() for name, value in head.state_dict().items()}
@@ -275,7 +272,7 @@ def test_updates_stay_in_place(rng: np.random.Generator) -> None:
     assert torch.equal(head.weight, weight)
 
 
-def test_a_class_that_no_batch_holds_keeps_its_centroid(rng: np.random.Generator) -> None:
+def test_a_class_that_no_batch_holds_keeps_its_centroid(rng):
     """Both its averages fade by the same factor; in another lane, and in other classes, centroids move."""
     head = stack_of(lane_states(rng, 2, 4, 3))
     start, count, total = head.total / head.count.unsqueeze(-1), head.count.clone(), head.total.clone()
@@ -292,7 +289,7 @@ def test_a_class_that_no_batch_holds_keeps_its_centroid(rng: np.random.Generator
     assert moved[[0, 1, 4, 5]].min() > 1e-3
 
 
-def test_a_class_that_is_never_seen_does_not_vanish(rng: np.random.Generator) -> None:
+def test_a_class_that_is_never_seen_does_not_vanish(rng):
     """100,000 steps would take N_c below the smallest number, and the whole lane with it."""
     head, labels = stack_of(lane_states(rng, 1, 4, 2)), torch.zeros(1, 8, dtype=torch.int64)
     start = head.total / head.count.unsqueeze(-1)
@@ -309,7 +306,7 @@ def test_a_class_that_is_never_seen_does_not_vanish(rng: np.random.Generator) ->
 
 
 @pytest.mark.parametrize(("features", "classes"), [(64, 10), (32, 50)])
-def test_the_initial_state(features: int, classes: int, rng: np.random.Generator) -> None:
+def test_the_initial_state(features, classes, rng):
     """W as torch's kaiming_normal_ makes one (size, C, D), and centroids of standard deviation 0.05 that thirteen
     examples hold."""
     state = initial_rbf_head(rng, features, classes)
@@ -334,7 +331,7 @@ def test_the_initial_state(features: int, classes: int, rng: np.random.Generator
     assert not np.array_equal(state["weight"], other["weight"])
 
 
-def test_it_is_certain_on_the_data_and_not_far_away(rng: np.random.Generator) -> None:
+def test_it_is_certain_on_the_data_and_not_far_away(rng):
     """Two blobs, two lanes: after training the largest K is high on either blob and near zero anywhere far off."""
     lanes, centres = 2, np.array([[-1.5, 0], [1.5, 0]])
     body, head = (
@@ -390,7 +387,7 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("size", [(4, 3), (5, 5)])
-def test_numeric_derivatives(shape: tuple[int, int, int], size: tuple[int, int]) -> None:
+def test_numeric_derivatives(shape, size):
     """First and second, by differences; a stride of 2 over odd and even sizes."""
     x, weight = random(2, 6, *size), random(6, 6 // shape[1], shape[2], shape[2], seed=1)
     assert torch.autograd.gradcheck(lambda x, weight: convolve(x, weight, shape), (x, weight), fast_mode=True)
@@ -398,7 +395,7 @@ def test_numeric_derivatives(shape: tuple[int, int, int], size: tuple[int, int])
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_derivatives_are_torchs(shape: tuple[int, int, int]) -> None:
+def test_derivatives_are_torchs(shape):
     """Of a function that bends: the convolution, its gradients, and the gradients of those by x, the weight and what
     comes from behind."""
     x, weight, behind = random(2, 6, 5, 4), random(6, 6 // shape[1], shape[2], shape[2], seed=1), None
@@ -425,7 +422,7 @@ def narrow_resnet18(shape: tuple[int, ...], lanes: int) -> ResNet:
 
 
 @pytest.mark.parametrize("make", [small_conv, resnet32, narrow_resnet18])
-def test_a_gradient_penalty_through_a_network(make: Callable[..., nn.Module]) -> None:
+def test_a_gradient_penalty_through_a_network(make):
     """With batch statistics: its gradient by every parameter is that of ordinary convolutions."""
     lanes, gradients = 2, []
     for change in (lambda body: body, differentiable_twice):
@@ -441,7 +438,7 @@ def test_a_gradient_penalty_through_a_network(make: Callable[..., nn.Module]) ->
         torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-9 * float(theirs.abs().max()) + 1e-12)
 
 
-def test_only_what_is_a_convolution_changes() -> None:
+def test_only_what_is_a_convolution_changes():
     """The same parameters under the same names; a body that has none stays as it is."""
     body = small_conv((1, 8, 8), 3)
     before = {name: value.data_ptr() for name, value in body.state_dict().items()}

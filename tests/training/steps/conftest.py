@@ -1,7 +1,5 @@
 """Few digits, and torch on one thread."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -10,14 +8,14 @@ import class_uncertainty as cu
 
 
 @pytest.fixture(scope="module")
-def digits() -> cu.Data:
+def digits():
     """Every third example: four batches an epoch."""
     train = cu.load("digits-lt:20").train
     return train.take(np.arange(0, len(train), 3))
 
 
 @pytest.fixture
-def one_thread() -> Iterator[None]:
+def one_thread():
     """Plain loops over small networks are faster so."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from training.steps.stepped import RECIPE, Kept, fit, outcome, same
+from training.steps.stepped import RECIPE, fit, outcome, same
 
 import class_uncertainty as cu
 from class_uncertainty.methods import named
@@ -33,7 +33,7 @@ CASES = [("small-conv", name) for name in FORMS] + [("mlp", name) for name in ON
 
 
 @pytest.fixture(scope="module")
-def given(digits: cu.Data) -> dict[str, tuple[cu.Data, cu.Recipe]]:
+def given(digits):
     from sklearn.datasets import load_wine
 
     wine = load_wine()
@@ -41,7 +41,7 @@ def given(digits: cu.Data) -> dict[str, tuple[cu.Data, cu.Recipe]]:
 
 
 @pytest.fixture(scope="module")
-def together(given: dict[str, tuple[cu.Data, cu.Recipe]]) -> dict[tuple[str, str], Kept]:
+def together(given):
     """All forms in one fit(), each beside a lane of the same form and another seed that comes first."""
     found = {}
     for network, (data, recipe) in given.items():

@@ -1,7 +1,5 @@
 """One fix and its store, shared so that each network trains once; and what makes a step clear."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
@@ -15,31 +13,31 @@ from class_uncertainty.workflows.alternatives import Gain
 
 
 @pytest.fixture(scope="session")
-def recipe(digits: cu.Dataset) -> cu.Recipe:
+def recipe(digits):
     return default_recipe(digits.train, epochs=4)
 
 
 @pytest.fixture(scope="session")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def store(tmp_path_factory):
     """Shared, so that each network trains once."""
     with Store(tmp_path_factory.mktemp("fixed") / "runs.sqlite") as store:
         yield store
 
 
 @pytest.fixture(scope="session")
-def fixed(store: Store, digits: cu.Dataset, recipe: cu.Recipe) -> cu.Fix:
+def fixed(store, digits, recipe):
     return cu.fix(digits, recipe, candidates=ROWS, seeds=2, store=store)
 
 
 @pytest.fixture
-def every_gain_is_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+def every_gain_is_clear(monkeypatch):
     """So that a student is kept, though its fold is small."""
     monkeypatch.setattr(fix_plan, "MIN_FOLD_EXAMPLES", 1)
     monkeypatch.setattr(Gain, "is_clear", True)
 
 
 @pytest.fixture(scope="module")
-def wine() -> cu.Data:
+def wine():
     wine = load_wine()
     kept = np.concatenate([np.flatnonzero(wine.target == c)[:n] for c, n in enumerate((59, 20, 8))])
     labels = wine.target[kept].copy()

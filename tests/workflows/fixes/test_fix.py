@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,13 @@ from workflows.fixes.by_hand import ROWS, class_mean_error, errors_of, fit_fold_
 import class_uncertainty as cu
 from class_uncertainty.posthoc.calibration import cross_adjusted
 from class_uncertainty.posthoc.goal import parse_goal
-from class_uncertainty.runs import Store
 from class_uncertainty.training import default_recipe
 from class_uncertainty.workflows import fix_plan, ladder
 from class_uncertainty.workflows.alternatives import Gain, Trial
 
 
 @pytest.fixture
-def no_student(monkeypatch: pytest.MonkeyPatch, every_gain_is_clear: None) -> None:
+def no_student(monkeypatch, every_gain_is_clear):
     """So that an ensemble is kept."""
     monkeypatch.setattr(Trial, "student", None)
 
@@ -45,7 +43,7 @@ def choice_of(fix: cu.Fix) -> tuple:
     return choice.candidate.name, choice.step, choice.why, choice.teaching, *numbers, rungs
 
 
-def test_steps_are_judged_by_plain_networks(fixed: cu.Fix, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+def test_steps_are_judged_by_plain_networks(fixed, digits, recipe):
     """Before, after and the ladder between them."""
     assert (fixed.choice.candidate.name, fixed.choice.step) == ("cb-rs?rate=2", "best single")
     steps = {step.name: step for step in fixed.report.ladder}
@@ -68,7 +66,7 @@ def test_steps_are_judged_by_plain_networks(fixed: cu.Fix, digits: cu.Dataset, r
     assert [step.kept for step in fixed.report.ladder] == [False, False, True, False]
 
 
-def test_rungs_are_of_unseen_examples(fixed: cu.Fix, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+def test_rungs_are_of_unseen_examples(fixed, digits, recipe):
     """Values, standard errors and differences by hand, of a tau that was fitted to other examples."""
     train, goal = digits.train, parse_goal("mean", digits.classes, digits.train.counts)
     (last,) = fixed.report.rungs  # all are finalists, so that no fold is judged alone
@@ -92,7 +90,7 @@ def test_rungs_are_of_unseen_examples(fixed: cu.Fix, digits: cu.Dataset, recipe:
     assert single.unseen == pytest.approx(value[best])
 
 
-def test_nothing_is_chosen_on_test_data(fixed: cu.Fix, store: Store, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+def test_nothing_is_chosen_on_test_data(fixed, store, digits, recipe):
     test = digits.test
     assert test is not None
     wrong = cu.Data(test.inputs, (test.labels + 1) % 10, test.classes)
@@ -104,7 +102,7 @@ def test_nothing_is_chosen_on_test_data(fixed: cu.Fix, store: Store, digits: cu.
 
 
 @pytest.mark.usefixtures("every_gain_is_clear")
-def test_it_goes_on_and_ends_the_same(store: Store, tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+def test_it_goes_on_and_ends_the_same(store, tmp_path, digits, recipe):
     """Stopped after every epoch, it comes to the same end by all steps, and leaves no checkpoints."""
     how = {"recipe": replace(recipe, epochs=2), "candidates": ["cb-rs?rate=2"], "seeds": 1}
     whole, stops, again = cu.fix(digits, store=store, **how), 0, None
@@ -121,9 +119,7 @@ def test_it_goes_on_and_ends_the_same(store: Store, tmp_path: Path, digits: cu.D
     assert not (tmp_path / "runs.sqlite.running").exists()
 
 
-def test_a_second_fix_is_the_same_and_trains_nothing(
-    fixed: cu.Fix, store: Store, tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe
-) -> None:
+def test_a_second_fix_is_the_same_and_trains_nothing(fixed, store, tmp_path, digits, recipe):
     """And what is saved is the module, whose softmax is what was judged."""
     again = cu.fix(digits, recipe, candidates=ROWS, seeds=2, store=store, save=tmp_path / "model", progress=no_training)
     assert again.report == fixed.report
@@ -140,7 +136,7 @@ def test_a_second_fix_is_the_same_and_trains_nothing(
 
 @pytest.mark.usefixtures("no_student")
 @pytest.mark.parametrize("seeds", [2, 6])
-def test_an_ensemble_of_five_is_deployed(store: Store, digits: cu.Dataset, recipe: cu.Recipe, seeds: int) -> None:
+def test_an_ensemble_of_five_is_deployed(store, digits, recipe, seeds):
     """However many seeds are judged."""
     fix = cu.fix(digits, recipe, candidates=ROWS[1:2], seeds=seeds, deploy="ensemble", store=store)
     assert fix.choice.step == "ensemble"
@@ -159,7 +155,7 @@ def test_an_ensemble_of_five_is_deployed(store: Store, digits: cu.Dataset, recip
 
 
 @pytest.mark.usefixtures("every_gain_is_clear")
-def test_a_student_of_the_networks_that_measured_is_kept(store: Store, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+def test_a_student_of_the_networks_that_measured_is_kept(store, digits, recipe):
     """Five networks teach it, each of which has left a fold out."""
     fix = cu.fix(digits, recipe, candidates=ROWS[1:2], seeds=2, store=store)
     assert fix.choice.step == "student"
@@ -214,9 +210,7 @@ class Spied:
         *(("ensemble", trainings) for trainings in (7, 12, 20)),
     ],
 )
-def test_the_cost_is_what_was_trained_and_never_more_than_allowed(
-    store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch, kept: str, trainings: float
-) -> None:
+def test_the_cost_is_what_was_trained_and_never_more_than_allowed(store, digits, monkeypatch, kept, trainings):
     spied = Spied(monkeypatch)
     monkeypatch.setattr(fix_plan, "MIN_FOLD_EXAMPLES", 1)
     monkeypatch.setattr(Gain, "is_clear", kept != "one")

@@ -3,7 +3,6 @@
 import csv
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.workflows import fix_networks
 
 
-def test_without_a_test_split_folds_judge_what_was_chosen_without_them(wine: cu.Data, tmp_path: Path) -> None:
+def test_without_a_test_split_folds_judge_what_was_chosen_without_them(wine, tmp_path):
     recipe, rows = default_recipe(wine, epochs=10), ["naive", "naive?rate=0.01"]
     dataset = cu.Dataset("wine", wine)
     with Store(tmp_path / "runs.sqlite") as store:
@@ -57,9 +56,7 @@ def test_without_a_test_split_folds_judge_what_was_chosen_without_them(wine: cu.
 
 
 @pytest.mark.parametrize(("row", "why"), [("forest&trees=10", "of one kind"), ("logistic", "heads that train")])
-def test_a_table_model_beside_a_network_is_neither_averaged_nor_taught(
-    row: str, why: str, tmp_path: Path, rng: np.random.Generator
-) -> None:
+def test_a_table_model_beside_a_network_is_neither_averaged_nor_taught(row, why, tmp_path, rng):
     """And trees, which know their own examples by heart, say on unseen ones what prior they stand for."""
     inputs = rng.normal(size=(1500, 4)).astype(np.float32)
     data = cu.Data(inputs, (inputs[:, 0] + rng.normal(size=1500) > 1).astype(int))
@@ -75,7 +72,7 @@ def test_a_table_model_beside_a_network_is_neither_averaged_nor_taught(
 
 
 @pytest.mark.usefixtures("every_gain_is_clear")
-def test_a_student_is_judged_by_folds(wine: cu.Data) -> None:
+def test_a_student_is_judged_by_folds(wine):
     """Where a fold is judged, all of its teachers have left it out."""
     recipe = default_recipe(wine, epochs=4)
     fix = cu.fix(wine, recipe, candidates=["naive"], seeds=1)
@@ -91,7 +88,7 @@ def test_a_student_is_judged_by_folds(wine: cu.Data) -> None:
     assert fix.after.errors == errors_of(np.concatenate(judged, axis=1), labels)
 
 
-def test_no_network_is_trained_twice(tmp_path: Path, rng: np.random.Generator) -> None:
+def test_no_network_is_trained_twice(tmp_path, rng):
     """80 rows of a CSV table without a test split: folds judge, and the same networks choose and are judged."""
     with open(tmp_path / "t.csv", "w", newline="") as file:
         rows = csv.writer(file)
@@ -122,21 +119,19 @@ def test_no_network_is_trained_twice(tmp_path: Path, rng: np.random.Generator) -
         ({"trainings": 6.9, "candidates": ["naive", "ubrw"]}, ["takes 7 at least", "5 measure class uncertainties"]),
     ],
 )
-def test_bad_input_is_refused_before_training(
-    digits: cu.Dataset, recipe: cu.Recipe, options: dict[str, Any], parts: list[str]
-) -> None:
+def test_bad_input_is_refused_before_training(digits, recipe, options, parts):
     with refused(*parts):
         cu.fix(digits, recipe, progress=no_training, **options)
 
 
-def test_a_class_of_one_example_cannot_be_judged(digits: cu.Dataset, recipe: cu.Recipe) -> None:
+def test_a_class_of_one_example_cannot_be_judged(digits, recipe):
     train = digits.train
     places = np.concatenate([np.flatnonzero(train.labels != 9), np.flatnonzero(train.labels == 9)[:1]])
     with refused("class '9'", "at least two"):
         cu.fix(train.take(places), recipe, progress=no_training)
 
 
-def test_repeats_that_diverge_do_not_count(store: Store, digits: cu.Dataset, recipe: cu.Recipe, monkeypatch) -> None:
+def test_repeats_that_diverge_do_not_count(store, digits, recipe, monkeypatch):
     """Networks for the ± only: the kept one is that of seed 0."""
     original = fix_networks.fit_networks
 
@@ -153,7 +148,7 @@ def test_repeats_that_diverge_do_not_count(store: Store, digits: cu.Dataset, rec
     assert fix.before.errors == errors_of(whole.probabilities(digits.test), digits.test.labels)
 
 
-def test_embeddings_are_fixed_by_heads_that_converge(tmp_path: Path) -> None:
+def test_embeddings_are_fixed_by_heads_that_converge(tmp_path):
     """All of their rows are judged on all folds, no student is tried, and every seed gives the same network."""
     wine = load_wine()
     data = cu.Data(wine.data, wine.target)

@@ -27,7 +27,7 @@ from class_uncertainty.runs import Store
 from class_uncertainty.training.recipe import RECIPES
 
 
-def test_measuring_is_counted(store: Store, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+def test_measuring_is_counted(store, digits, recipe):
     """Five naive networks that each leave a fold out, before the search and the last training."""
     fix = cu.fix(digits, recipe, candidates=["ubrw"], trainings=11, seeds=1, store=store)
     assert (fix.choice.candidate.name, fix.report.cost) == ("ubrw", 5 + 5 + 1)
@@ -39,9 +39,7 @@ def test_measuring_is_counted(store: Store, digits: cu.Dataset, recipe: cu.Recip
 
 
 @pytest.mark.parametrize("goal", ["accuracy", "worst", "cost:costs.csv", "prior:prior.csv"])
-def test_goals(
-    goal: str, store: Store, digits: cu.Dataset, recipe: cu.Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_goals(goal, store, digits, recipe, tmp_path, monkeypatch):
     """What is reported is the goal's value of the deployed network's decisions."""
     monkeypatch.chdir(tmp_path)
     prior, counts = np.arange(1, 11) / 55, digits.train.counts
@@ -78,7 +76,7 @@ def test_goals(
     )
 
 
-def test_equal_counts_adjust_nothing(digits: cu.Dataset, recipe: cu.Recipe) -> None:
+def test_equal_counts_adjust_nothing(digits, recipe):
     test = digits.test
     places = np.concatenate([np.flatnonzero(test.labels == c)[:12] for c in range(10)])
     equal = cu.Dataset("equal", test.take(places), test.take(np.setdiff1d(np.arange(len(test)), places)))
@@ -90,9 +88,7 @@ def test_equal_counts_adjust_nothing(digits: cu.Dataset, recipe: cu.Recipe) -> N
     assert "nothing is adjusted" not in cu.fix(digits, recipe, candidates=["naive"], trainings=2, seeds=1).report.note
 
 
-def test_candidates_that_cannot_be_judged_are_dropped_with_their_reasons(
-    store: Store, digits: cu.Dataset, recipe: cu.Recipe
-) -> None:
+def test_candidates_that_cannot_be_judged_are_dropped_with_their_reasons(store, digits, recipe):
     rows = ["naive?crop=9", "cb-rs?lr=1e30", "cb-rs?rate=2"]
     fix = cu.fix(digits, recipe, candidates=rows, trainings=8, seeds=1, store=store)
     unable, lost, kept = fix.report.rungs[0].rows
@@ -109,9 +105,7 @@ def test_candidates_that_cannot_be_judged_are_dropped_with_their_reasons(
         cu.fix(digits, recipe, candidates=rows[1:2], store=store, progress=no_training)  # it is not tried again
 
 
-def test_findings_are_of_before_and_label_issues_of_unseen_examples(
-    fixed: cu.Fix, digits: cu.Dataset, recipe: cu.Recipe
-) -> None:
+def test_findings_are_of_before_and_label_issues_of_unseen_examples(fixed, digits, recipe):
     """Every finalist near the best has left an example out; handwritten digits are labelled rightly."""
     train, report = digits.train, fixed.report
     goal, order = parse_goal("mean", digits.classes, train.counts), fold_order(train)
@@ -138,13 +132,13 @@ def test_findings_are_of_before_and_label_issues_of_unseen_examples(
     assert report.findings != after  # or this would not tell them apart
 
 
-def test_few_trainings_look_for_no_label_issues(store: Store, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+def test_few_trainings_look_for_no_label_issues(store, digits, recipe):
     report = cu.fix(digits, recipe, candidates=ROWS, trainings=4, seeds=1, store=store).report
     assert (report.label_issues, report.witnesses) == ((), None)
     assert "Labels were not checked" in report.note
 
 
-def test_it_is_stored_for_the_report(tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+def test_it_is_stored_for_the_report(tmp_path, digits, recipe):
     """Networks that choose, and those that are chosen, are no results of their own."""
     with Store(tmp_path / "runs.sqlite") as store:
         fix = cu.fix(digits, replace(recipe, epochs=1), candidates=["cb-rs"], trainings=2, seeds=2, store=store)
@@ -154,7 +148,7 @@ def test_it_is_stored_for_the_report(tmp_path: Path, digits: cu.Dataset, recipe:
     assert class_errors_of(fix, digits.test) == pytest.approx(fix.before.class_errors[0])
 
 
-def test_a_page_shows_a_fix_whose_naive_models_are_of_another_kind(wine: cu.Data, tmp_path: Path) -> None:
+def test_a_page_shows_a_fix_whose_naive_models_are_of_another_kind(wine, tmp_path):
     """The recipe of a table is a forest; the plain model that does best, and stands before, may be another."""
     dataset = cu.Dataset("wine", wine)
     with Store(tmp_path / "runs.sqlite") as store:
@@ -163,7 +157,7 @@ def test_a_page_shows_a_fix_whose_naive_models_are_of_another_kind(wine: cu.Data
         assert section.fix_report == fix.report
 
 
-def test_the_document_has_no_pictures(fixed: cu.Fix) -> None:
+def test_the_document_has_no_pictures(fixed):
     document = fixed.document()
     assert len(document["label_issues"]) == len(fixed.report.label_issues)
     assert "predictions" not in document

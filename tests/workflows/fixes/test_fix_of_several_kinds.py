@@ -1,7 +1,5 @@
 """Tables: models of several kinds are judged on the same folds, and averaged where that is no worse."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -18,7 +16,7 @@ ROWS = ["naive?recipe=logistic", "cb-rs?recipe=forest&trees=8", "naive?recipe=bo
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> cu.Dataset:
+def table(tmp_path_factory):
     """A rare class, a column of text, and a label that all kinds learn a part of."""
     rng, lines = np.random.default_rng(0), ["age,city,income,label"]
     for _ in range(200):
@@ -31,14 +29,14 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> cu.Dataset:
 
 
 @pytest.fixture(scope="module")
-def fixed(table: cu.Dataset, tmp_path_factory: pytest.TempPathFactory) -> cu.Fix:
+def fixed(table, tmp_path_factory):
     """With the mean kept, whatever it gains."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KindAverage, "is_kept", True)
         return cu.fix(table, candidates=ROWS, save=tmp_path_factory.mktemp("model") / "model")
 
 
-def test_the_mean_of_all_kinds_is_deployed_and_restored(fixed: cu.Fix, table: cu.Dataset) -> None:
+def test_the_mean_of_all_kinds_is_deployed_and_restored(fixed, table):
     assert fixed.choice.step == "ensemble"
     assert [part.candidate.name for part in fixed.choice.parts] == ROWS
     assert fixed.report.seeds == 1
@@ -53,7 +51,7 @@ def test_the_mean_of_all_kinds_is_deployed_and_restored(fixed: cu.Fix, table: cu
     np.testing.assert_allclose(again(torch.from_numpy(table.train.inputs)).softmax(dim=1).detach(), p, atol=1e-6)
 
 
-def test_what_is_saved_names_all_models_of_the_mean(fixed: cu.Fix) -> None:
+def test_what_is_saved_names_all_models_of_the_mean(fixed):
     kept = next(step for step in fixed.report.ladder if step.kept)
     purpose = cu.restore(fixed.files[0]).purpose
     assert purpose is not None
@@ -66,18 +64,18 @@ def test_what_is_saved_names_all_models_of_the_mean(fixed: cu.Fix) -> None:
         assert f"{' + '.join(ROWS)} (ensemble)" in text
 
 
-def test_every_model_of_the_mean_is_kept_on_every_rung(fixed: cu.Fix) -> None:
+def test_every_model_of_the_mean_is_kept_on_every_rung(fixed):
     """In what `cu fix --json` prints."""
     rows = [row for rung in fixed.document()["rungs"] for row in rung["rows"]]
     assert {row["candidate"] for row in rows} == set(ROWS)
     assert all(row["kept"] for row in rows)
 
 
-def test_the_note_says_what_was_decided_on_the_folds_that_judge(fixed: cu.Fix) -> None:
+def test_the_note_says_what_was_decided_on_the_folds_that_judge(fixed):
     assert "Without a test split, whether several kinds are averaged is decided on the same folds" in fixed.report.note
 
 
-def test_before_and_after_are_of_models_that_never_saw_the_fold(fixed: cu.Fix, table: cu.Dataset) -> None:
+def test_before_and_after_are_of_models_that_never_saw_the_fold(fixed, table):
     """The plain model by hand, fold after fold."""
     train, wrong = table.train, np.zeros(len(table.train), bool)
     baseline = next(step for step in fixed.report.ladder if step.name == "naive")
@@ -93,14 +91,14 @@ def test_before_and_after_are_of_models_that_never_saw_the_fold(fixed: cu.Fix, t
     assert "a plain model by the recipe" in fixed.report.note
 
 
-def test_one_model_is_kept_where_that_is_asked_for(table: cu.Dataset) -> None:
+def test_one_model_is_kept_where_that_is_asked_for(table):
     fixed = cu.fix(table, candidates=ROWS, deploy="one")
     assert fixed.choice.parts == ()
     assert fixed.report.taus == (fixed.choice.tau,)
     assert fixed.choice.step in ("adjusted", "best single")
 
 
-def test_rows_of_a_file_are_predicted_as_in_training(fixed: cu.Fix, table: cu.Dataset, tmp_path: Path) -> None:
+def test_rows_of_a_file_are_predicted_as_in_training(fixed, table, tmp_path):
     rows = tmp_path / "new.csv"
     rows.write_text("income,city,age\n-2,Oslo,30\n0.5,Rome,20\n")
     predicted = cu.predict(fixed.files[0], rows)
@@ -109,7 +107,7 @@ def test_rows_of_a_file_are_predicted_as_in_training(fixed: cu.Fix, table: cu.Da
     assert predicted.guesses == fixed.model.predict(features).tolist() == ["churn", "stay"]
 
 
-def test_tables_use_forests_unless_a_network_is_asked_for(table: cu.Dataset) -> None:
+def test_tables_use_forests_unless_a_network_is_asked_for(table):
     assert default_recipe(table.train) == RECIPES["forest"]
     assert default_recipe(table.train, epochs=3).network == "mlp"
     assert default_recipe(cu.Data(table.train.inputs, table.train.labels)) == RECIPES["features"]
@@ -119,7 +117,7 @@ def test_tables_use_forests_unless_a_network_is_asked_for(table: cu.Dataset) -> 
     assert measured.rows[0].uncertainty > measured.rows[1].uncertainty
 
 
-def test_methods_are_compared_by_forests(table: cu.Dataset) -> None:
+def test_methods_are_compared_by_forests(table):
     recipe = cu.Recipe("forest", epochs=1, batch=64, trees=8)
     rows = cu.compare(table, ["naive", "cb-rs", "ubrw"], seeds=1, recipe=recipe).rows
     assert [row.method for row in rows] == ["naive", "cb-rs", "ubrw"]
