@@ -166,7 +166,7 @@ def test_options_for_fit_are_refused_before_anything_is_trained(monkeypatch):
         (lambda: cu.load(None), ["spec is None", "text", "a DataFrame"]),
         (lambda: cu.load(["digits"]), ["spec is ['digits']", "a DataFrame"]),
         (lambda: cu.load(frame()["age"]), ["spec is 0 0.0", "a DataFrame"]),
-        (lambda: cu.load("digits", label="x"), ["label is a keyword for DataFrames", "'digits?label=x'"]),
+        (lambda: cu.load("digits", label="x"), ["option of 'digits'", "'label'"]),
         (lambda: cu.load(frame(), label="lable"), ["no column 'lable' in the DataFrame", "did you mean 'label'?"]),
         (lambda: cu.load(frame(), missing="fil"), ["missing 'fil'", "did you mean 'fill'?"]),
         (lambda: cu.load(frame(), min=0), ["min is 0", "from 1"]),

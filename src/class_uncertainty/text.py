@@ -20,6 +20,7 @@ GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "ε": "eps", "κ": "kappa",
 ASCII = GREEK | {"±": "+-", "×": "x", "–": "-", "−": "-", "─": "-", "…": "..."}
 MOST = 20  # rows that a notebook shows
 LONGEST = 2**12  # characters of a name in a file
+REASON = 300  # characters of a foreign error in a sentence
 CELL = "padding:.2em .6em;text-align:{}"
 TORN = re.compile(r"(?<=\d) (?=[%±])|(?<=±) (?=\d)")  # where a line must not break: '95 %', '7.2 ± 1.4'
 
@@ -32,7 +33,8 @@ def tell(sentence: object, start: str = "") -> None:
 def reason(error: BaseException) -> str:
     """The first line of an error's message, to stand inside a sentence; its type where the message is empty."""
     lines = str(error).strip().splitlines()
-    return printable(lines[0] if lines else type(error).__name__).rstrip(".: ")
+    text = printable(lines[0] if lines else type(error).__name__).rstrip(".: ")
+    return text if len(text) <= REASON else f"{text[:REASON]}..."
 
 
 def short(number: float) -> str:

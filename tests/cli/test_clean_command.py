@@ -80,7 +80,7 @@ def test_where_nobody_can_be_asked_yes_is_needed(run, kept, words):
 
 def test_where_there_is_nothing_to_remove_nobody_is_asked(run, kept):
     assert run("clean --yes")[0] == 0
-    assert run("clean")[:2] == (0, "Removed 0, 0 bytes.\n")
+    assert run("clean")[:2] == (0, "Nothing was removed.\n")
     assert present(kept) == {STORE, RUNNING, CACHED}
 
 

@@ -182,7 +182,7 @@ def test_an_audit_a_card_and_a_fix_say_nothing_of_it(data, run):
     code, out, _ = run("audit p.csv --save a.json --report a.html")
     assert (code, "3 of 4 classes" in " ".join(out.split())) == (0, True)
     bee = strict(Path("a.json").read_text())["classes"][1]
-    of_examples = {"error", "low", "high", "uncertainty", "raw", "taken_share", "suspect", "adjusted", "change"}
+    of_examples = {"error", "low", "high", "uncertainty", "raw", "ece", "taken_share", "suspect", "adjusted", "change"}
     assert (bee["name"], bee["examples"]) == ("bee", 0)
     assert {bee[name] for name in of_examples | {"change_low", "change_high"}} == {None}
     assert "nan" not in Path("a.html").read_text().partition("<table")[2].partition("</table>")[0]
@@ -193,6 +193,7 @@ def test_an_audit_a_card_and_a_fix_say_nothing_of_it(data, run):
     code, out, _ = run(f"fix {TABLE} --candidates naive --seeds 1 --json")
     report = strict(out)
     assert (code, report["price"]["before"][1], report["price"]["after"][1]) == (0, [None, None], [None, None])
+    assert report["before"]["confusion"][1] == report["after"]["confusion"][1] == [None] * 4
     (finding,) = [one for one in report["findings"] if one["label"] == "bee"]
     assert {finding["evidence"][name] for name in ("error", "low", "high", "adjusted", "change")} == {None}
 

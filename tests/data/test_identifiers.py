@@ -62,7 +62,7 @@ def test_a_shuffled_column_of_two_files_or_a_split_is_noticed(tmp_path, caplog, 
         (tmp_path / file).write_text("\n".join(["customer,x,label", *lines]))
     with caplog.at_level(logging.WARNING):
         cu.load(f"csv:{tmp_path / 't.csv'}?test={tmp_path / 'test.csv' if test == 'FILE' else test}")
-    assert "customer has another value in every row" in caplog.text
+    assert "customer has a different value in every row" in caplog.text
 
 
 def test_one_sentence_names_all_of_them_and_the_option_that_drops_them(tmp_path, caplog):
@@ -71,7 +71,7 @@ def test_one_sentence_names_all_of_them_and_the_option_that_drops_them(tmp_path,
     with caplog.at_level(logging.WARNING):
         data = cu.load(f"csv:{tmp_path / 't.csv'}").train
         assert caplog.messages == [
-            f"{tmp_path / 't.csv'}: id, name have another value in every row and are used as features: "
+            f"{tmp_path / 't.csv'}: id, name have a different value in every row and are used as features: "
             "if they only name the rows, add ?drop=id,name."
         ]
         caplog.clear()
@@ -87,7 +87,7 @@ def test_a_split_and_dropped_rows_hide_no_column_that_counts_the_rows(tmp_path, 
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             cu.load(f"csv:{tmp_path / 't.csv'}{options}")
-        assert "place has another value in every row" in caplog.text
+        assert "place has a different value in every row" in caplog.text
         assert "?drop=place." in caplog.text
 
 

@@ -24,6 +24,8 @@ from commands import told
 from example_results import export_text
 from PIL import Image
 
+from class_uncertainty.io import MARK
+
 HERE = Path(__file__).parent
 SHORT = ("--epochs", "2", "--members", "2", "--json")
 COMPARE = ("compare", "digits-lt:20", "--methods", "naive,ubrs", "--seeds", "1", *SHORT)
@@ -261,7 +263,8 @@ def _given(ended: Ended, where: Path) -> Any:
             for path in sorted(where.glob(form))
         }
         files |= {name: _timeless(json.loads(content)) for name, content in files.items() if name.endswith(".json")}
-        files |= {name: TIMES.sub(b"", content) for name, content in files.items() if name.endswith(".html")}
+        pages = {name: TIMES.sub(b"", content) for name, content in files.items() if name.endswith(".html")}
+        files |= {name: MARK.sub(rb"\1", page) for name, page in pages.items()}  # its checksum is of the times, too
         return _timeless(json.loads(ended.out)), files
     except ValueError as error:
         return str(error)
@@ -269,7 +272,7 @@ def _given(ended: Ended, where: Path) -> Any:
 
 def _timeless(document: Any) -> Any:
     if isinstance(document, dict):
-        # the checksum of a saved network is of its seconds too; a try that was killed may have added results
-        timed = ("seconds", "checksum", "added")
+        # checksum and mark of a saved network are of its seconds too; a try that was killed may have added results
+        timed = ("seconds", "checksum", "mark", "added")
         return {name: _timeless(value) for name, value in document.items() if name not in timed}
     return [_timeless(value) for value in document] if isinstance(document, list) else document

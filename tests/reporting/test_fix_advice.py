@@ -37,7 +37,7 @@ def for_goal(goal: str, change: ErrorChange | None, *changes: ErrorChange) -> Fi
     ],
 )
 def test_an_unclear_gain_at_a_clear_price_for_every_goal(report, harm):
-    assert f"is not clear, and its price is: {harm}. To keep the naive" in fix_advice(report)
+    assert f"is not clear, but its price is: {harm}. To keep the naive" in fix_advice(report)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_an_unclear_gain_at_a_clear_price_for_every_goal(report, harm):
 )
 def test_an_unclear_gain_at_a_clear_price(report, harm):
     advice = fix_advice(report)
-    assert advice.startswith(f"The gain in class-mean error is not clear, and its price is: {harm}. To keep the naive")
+    assert advice.startswith(f"The gain in class-mean error is not clear, but its price is: {harm}. To keep the naive")
     assert "cu train digits --lr 0.4 --save MODEL, with the same --recipe and --epochs;" in advice
     assert view(report)["advice"] == advice
 

@@ -75,7 +75,8 @@ WRONG_LINE: dict[str, tuple[str, Change, tuple[str, ...]]] = {
         for kind, field, value in (
             *(("result", "lr", rate) for rate in (math.nan, math.inf, 0, -0.1)),
             *(("result", field, -1) for field in ("seed", "seconds", "cost", "folds", "diverged")),
-            *(("result", field, math.nan) for field in ("seconds", "cost")),
+            *(("result", field, math.nan) for field in ("seconds", "cost", "loss")),
+            *(("result", field, 1e13) for field in ("seconds", "cost", "loss")),
             *(("measurement", "lr", rate) for rate in (math.nan, -1)),
             *(("measurement", field, -1) for field in ("seed", "cost", "members")),
             *(("measurement", "class_errors", errors) for errors in ([1, 2, 101], [1, -2, 3], [math.nan] * 3)),

@@ -176,7 +176,7 @@ FORGED: dict[str, tuple[Any, ...]] = {  # model, fields of its description, what
     "a head of 10 MB": ("images", {"head": "x" * 10**7}),
     "an empty tensor of 10^15 columns": ("images", {}, lambda t: t | {"x": torch.zeros(0, 10**15)}),
     "a deep tree": ("forest", {}, tree(chain(100_000))),
-    "a tree that is one node deeper than any": ("forest", {}, tree(chain(4097))),
+    "a tree that is one node deeper than any": ("forest", {}, tree(chain(513))),
     "nodes of two parents": ("forest", {}, tree(shared(60))),
     "nodes of no parent": ("forest", {}, tree(torch.arange(3), torch.tensor([0, 1]))),
     "a node of two parents beside one of none": ("forest", {}, tree(torch.tensor([1, 2, 2, 3, 4]))),
@@ -234,8 +234,8 @@ def test_names_of_labels_are_not_built(models, tmp_path):
 
 
 def test_a_tree_as_deep_as_any_comes_back(models, tmp_path):
-    forged(models, tmp_path, "forest", {}, tree(chain(4096)))
+    forged(models, tmp_path, "forest", {}, tree(chain(512)))
     with bounded():
         restored = cu.restore(tmp_path / "m")
     restored.head.fix_steps()  # type: ignore[union-attr]
-    assert restored.head.steps == 4096
+    assert restored.head.steps == 512

@@ -41,7 +41,7 @@ def clean(
         terminal.say(*(f"{item.path}: {decimal(item.size)}" for item in selected))
     if selected and not yes:
         if as_json or not sys.stdin.isatty() or not sys.stderr.isatty():
-            raise InputError("nobody can be asked here, so nothing is removed: --yes removes without asking.")
+            raise InputError("there is no terminal to ask at, so nothing was removed; --yes removes without asking.")
         typer.confirm(f"Remove these {len(selected):,}?", abort=True, err=True)
 
     removed = []
@@ -58,4 +58,5 @@ def clean(
         terminal.print_json({"removed": documents, "left_alone": refusals})
     else:
         total = decimal(sum(item.size for item in removed))
-        terminal.say(f"Removed {len(removed):,}, {total}.", *(f"Left alone: {refusal}." for refusal in refusals))
+        told = f"Removed {len(removed):,}, {total}." if removed else "Nothing was removed."
+        terminal.say(told, *(f"Left alone: {refusal}." for refusal in refusals))

@@ -40,7 +40,7 @@ from class_uncertainty.data.spec import (
 from class_uncertainty.data.splits import REPEATS_POLICIES, duplicate, long_tail, svci20, validation_split
 from class_uncertainty.data.tabular import MISSING_POLICIES
 from class_uncertainty.data.user_sources import from_csv, from_folder, from_npz, from_parquet
-from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.errors import InputError, nearest, unknown
 from class_uncertainty.io import near
 
 # means and deviations of pixels from 0 to 1, by channel; LDAM-DRW and Bag-of-Tricks use cifar for CIFAR-100 too
@@ -301,8 +301,10 @@ def parse_data(text: str, root: str | Path | None = None) -> DataSpec:
 
 def _unknown_source(text: str) -> InputError:
     path = split_query(text)[0]
-    if os.sep in path or _ending(path) in FILES:
-        return InputError(f"there is no file or folder {path!r}{near(Path(path))}.")
+    hint = near(Path(path))
+    is_no_name = nearest(path.partition(":")[0], SOURCES) is None
+    if os.sep in path or _ending(path) in FILES or (hint and is_no_name):
+        return InputError(f"there is no file or folder {path!r}{hint}.")
     return unknown("data", text, [row.example for row in SOURCES.values()])
 
 

@@ -145,7 +145,7 @@ def notice_identifiers(table: Table, names: Sequence[str]) -> None:
         one = len(names) == 1
         have, are = ("has", "is used as a feature") if one else ("have", "are used as features")
         advice = f"if {'it only names' if one else 'they only name'} the rows, add {table.option('drop', *names)}"
-        notice(f"{table.file}: {listed(names, LISTED)} {have} another value in every row and {are}: {advice}.")
+        notice(f"{table.file}: {listed(names, LISTED)} {have} a different value in every row and {are}: {advice}.")
 
 
 def is_identifier(name: str, values: NDArray, rows: NDArray[np.int64], test: NDArray | None = None) -> bool:
@@ -380,7 +380,7 @@ def no_column(role: str, name: str, file: str, names: list[str]) -> InputError:
 
 
 def _files(tables: Sequence[Table]) -> str:
-    return " and ".join(table.file for table in tables)
+    return " and ".join(dict.fromkeys(table.file for table in tables))
 
 
 def label_codes(tables: Sequence[Table], label: str) -> tuple[list[str], list[NDArray[np.int64]]]:

@@ -50,7 +50,7 @@ class AuditedClass:
     high: float
     uncertainty: float | None  # mu^U: its share of the classes' mean entropies, of 1
     raw: float | None  # mean entropy of its examples, in nats
-    ece: float  # classwise: of its probability, over all examples
+    ece: float | None  # classwise: of its probability, over all examples; None without examples of the class
     taken_for: str  # the class that most of its errors go to; "" without errors
     taken_share: float  # of its examples that do
     suspect: float | None  # of its labels that look wrong; None where labels were not checked
@@ -78,7 +78,7 @@ class AuditFigures:
     worst_class_error: float
     worst_tenth: float
     ece: float
-    classwise_ece: float  # mean over the classes
+    classwise_ece: float  # mean over the classes with examples
     nll: float
     prior_error: float | None  # where classes are as frequent as the prior says; None without one
     label_issues: int | None  # labels that are more likely wrong than right; None where they were not checked
@@ -239,7 +239,8 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
     if judged.by_cost:
         causes = diagnosed(p, adjusted=p if q is judged.decided else q)
     entropies = intervals.sum_by_class(predictive(p[None]), labels, number) / np.maximum(tally.examples, 1)
-    eces = [calibration_error(p[:, c], labels == c) for c in range(number)]
+    eces = [calibration_error(p[:, c], labels == c) if tally.examples[c] else None for c in range(number)]
+    classwise = float(np.mean([ece for ece in eces if ece is not None]))
     precisions = precisions_by_class(judged.outcomes.guesses, labels, number)
     rows = []
     for c, (verdict, cause, change) in enumerate(zip(verdicts, causes, changes.classes, strict=True)):
@@ -268,7 +269,7 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
             precision=None if np.isnan(precisions[c]) else float(precisions[c]),
         )
         rows.append(row)
-    figures = _figures(judged, tally, float(np.mean(eces)), issues, changes.mean, taus)
+    figures = _figures(judged, tally, classwise, issues, changes.mean, taus)
     packed = base64.b64encode(np.packbits(wrong[np.argsort(labels, kind="stable")]).tobytes()).decode()
     identity = checksum(labels.tobytes(), *judged.classes, *(names or ()))
     return AuditRecord(

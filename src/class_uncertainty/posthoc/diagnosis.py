@@ -343,7 +343,7 @@ def _text(name: str, row: ClassEvidence, kind: str, is_moved: bool, level: float
 
 def costly(confusion: ArrayLike, classes: Sequence[str], most: int = 8) -> list[tuple[str, str, float]]:
     """(label, prediction, percent of the class): the confusions that cost the class-mean error most."""
-    matrix, number = np.array(confusion, dtype=np.float64), len(classes)
+    matrix, number = np.nan_to_num(np.array(confusion, dtype=np.float64)), len(classes)
     if matrix.shape != (number, number):
         raise InputError(
             f"confusion has shape {matrix.shape}: it needs a row and a column for each of {number} classes."

@@ -142,7 +142,7 @@ class Evaluation:
     errors: tuple[float, ...]  # (S,) class means
     class_errors: tuple[tuple[float, ...], ...]  # (S, C), NaN for a class without examples
     worst: tuple[float, ...]  # (S,) mean error of the worst tenth of the classes
-    # (C, C) percent of the row's class that is predicted as the column's, mean over the seeds; 0 without examples
+    # (C, C) percent of the row's class that is predicted as the column's, mean over the seeds; NaN without examples
     confusion: tuple[tuple[float, ...], ...]
     bins: tuple[Bin, ...]  # those that hold examples
     ece: float  # percent
@@ -188,12 +188,14 @@ def evaluate_seeds(
     weights = np.tile((class_weights / test_counts)[labels], seeds) / seeds
     both = Outcomes.joined(outcomes)  # (S * N,)
     confusion = np.bincount(both.labels * classes + both.guesses, minlength=classes**2).reshape(classes, classes)
+    shares = 100 * confusion / (seeds * test_counts[:, None])
+    shares[confusion.sum(axis=1) == 0] = np.nan
     bins = reliability(both.p_guess, both.guesses == both.labels, weights)  # (at most BINS, 3)
     return Evaluation(
         errors=tuple(seed_scores.error for seed_scores in scores),
         class_errors=tuple(seed_scores.class_errors for seed_scores in scores),
         worst=tuple(seed_scores.worst for seed_scores in scores),
-        confusion=tuple(tuple(map(float, row)) for row in 100 * confusion / (seeds * test_counts[:, None])),
+        confusion=tuple(tuple(map(float, row)) for row in shares),
         bins=tuple(Bin(*map(float, row)) for row in bins),
         ece=100 * float(bins[:, 0] @ np.abs(bins[:, 2] - bins[:, 1])),
         nll=float(weights @ surprise(both.p_label)),

@@ -36,7 +36,7 @@ def print_audit(audit: Audit, all_classes: bool = False) -> None:
         unsure = "–" if row.uncertainty is None else f"{100 * row.uncertainty:.1f}"
         taken = f"{row.taken_for} ({row.taken_share:.0f} %)" if row.taken_for else "–"
         change = "–" if row.change is None else decimal(row.change, 1, "+")
-        numbers = (*error, number(row.precision), unsure, f"{row.ece:.1f}", taken, change, KINDS.get(row.kind, ""))
+        numbers = (*error, number(row.precision), unsure, number(row.ece), taken, change, KINDS.get(row.kind, ""))
         lines.append((row.name, f"{row.count:,}", f"{row.examples:,}", *numbers))
     verdict = f"verdict{audit.without_costs}".replace(", ", ",\n")
     columns = (

@@ -34,7 +34,7 @@ def fix_advice(report: FixReport) -> str:
         saved = "What this fix saves is the kept model, not the naive one"
         return f"The {report.aim} did not fall. {saved}: for that, run {_command(report, naive)}, or see 'cu compare'."
     if harm := _clear_price(report):
-        unclear = f"The gain in {report.aim} is not clear, and its price is: {harm}"
+        unclear = f"The gain in {report.aim} is not clear, but its price is: {harm}"
         more = "more --trainings may find a clearer gain"
         return f"{unclear}. To keep the naive model, run {_command(report, naive)}; {more}."
     return ""

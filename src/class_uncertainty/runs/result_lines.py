@@ -29,10 +29,11 @@ from class_uncertainty.runs.store import (
 from class_uncertainty.text import LONGEST, amount_of, reason
 from class_uncertainty.training import Result
 from class_uncertainty.training.keys import ENGINE
-from class_uncertainty.training.recipe import check_lr, from_zero
+from class_uncertainty.training.recipe import check_lr
 
 KINDS = ("data", "result", "measurement")
 ROUNDED = 1e-6  # percent by which an error may miss the mean of its class errors
+MOST = 1e12  # of any other number of a result
 ONE_OBJECT = "each line must be one JSON object, as 'cu results export' writes it"
 
 
@@ -201,10 +202,12 @@ def _check_numbers(value: Result | Measurement) -> None:
         check_least("members", value.members, 1)
         for score, vector in value.raw.items():
             for mean in vector:
-                check_number(score, mean, "a finite number", math.isfinite)
+                check_number(score, mean, f"a number of at most {MOST:g}", lambda number: abs(number) <= MOST)
     else:
         check_least("folds", value.folds, 0)
         amounts["seconds"] = value.seconds
+        if value.diverged is None:
+            check_number("loss", value.loss, f"a number of at most {MOST:g}", lambda number: abs(number) <= MOST)
         for name in ("diverged", "parameters"):
             if getattr(value, name) is not None:
                 check_least(name, getattr(value, name), 0)
@@ -213,7 +216,7 @@ def _check_numbers(value: Result | Measurement) -> None:
             shown = ("top1_error", "many", "medium", "few", "worst", "ece", "prior_error")
             percentages += [(name, getattr(scores, name)) for name in shown if getattr(scores, name) is not None]
     for name, amount in amounts.items():
-        check_number(name, amount, "a finite number from 0", from_zero)
+        check_number(name, amount, f"a number from 0 to {MOST:g}", lambda number: 0 <= number <= MOST)
     for name, percentage in percentages:
         check_number(name, percentage, "a number from 0 to 100", lambda number: 0 <= number <= 100 + ROUNDED)
 

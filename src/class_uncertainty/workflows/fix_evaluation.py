@@ -291,7 +291,7 @@ def _note(context: Context, baseline: Candidate, plan: FixPlan, averages_kinds: 
     if not test:
         step = "whether several kinds are averaged" if averages_kinds else "the step that is kept"
         chosen = "A fold is judged by the finalist and the τ that are best on the other folds, if any were tried"
-        sentences.append(f"{chosen}: values of a step are not only of the candidate that it names.")
+        sentences.append(f"{chosen}: the values of a step may come from other candidates than the one it names.")
         sentences.append(
             f"Without a test split, {step} is decided on the same folds, and so are the finalists and "
             "whether naive training is kept."
@@ -303,7 +303,7 @@ def _note(context: Context, baseline: Candidate, plan: FixPlan, averages_kinds: 
     if not plan.checks_labels:
         sentences.append("Labels were not checked, which --label-issues does (in Python label_issues=True).")
     elif not witnesses:
-        sentences.append("Labels were not checked: that takes finalists on all folds, so more trainings.")
+        sentences.append("Labels were not checked: that needs finalists on all folds, and so more trainings.")
     if plan.seeds > 1:
         sentences.append(f"The {context.recipe.noun} of seed 0 is kept.")
     return " ".join(sentences)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 TINY, LARGEST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
-DEEPEST = 2**12  # nodes of a walk
+DEEPEST = 2**9  # nodes of a walk
 FREE = 0  # the length of a tensor that depends on the fit: any length may be loaded
 
 
