@@ -123,8 +123,9 @@ def _check_trees(lane: Lane, recipe: Recipe) -> None:
 
 
 def _without_rate(lane: Lane, what: str) -> InputError:
-    given = f"lane {lane.name!r} has the learning rate {lane.lr:g}, and {what} has none"
-    return InputError(f"{given}: leave it out, or train networks by the recipe 'features'.")
+    given = f"{lane.name!r} has the learning rate {lane.lr:g}, and {what} has none"
+    networks = "tables by the recipe 'features', images with --backbone none"
+    return InputError(f"{given}: leave it out, or train networks, {networks}.")
 
 
 def _check_deterministic(lane: Lane, recipe: Recipe) -> None:
