@@ -112,9 +112,7 @@ def _print(adjusted: "AdjustedPredictions", prior: str, bias: bool, unseen: Path
         classes = ", ".join(map(str, adjusted.absent[:5])) + (" and more" if len(adjusted.absent) > 5 else "")
         terminal.say(f"Without unseen examples, and so without a say in what is chosen: class {classes}.")
     if adjusted.before and adjusted.judged_on == unseen:
-        terminal.say(
-            "The predictions have no labels. On the unseen examples, by which τ was chosen:"
-        )
+        terminal.say("The predictions have no labels. On the unseen examples, by which τ was chosen:")
     if adjusted.before:
         _print_scores({"before": adjusted.before, "after": adjusted.after}, prior)
     adjustment = adjusted.adjustment
