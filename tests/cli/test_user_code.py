@@ -526,16 +526,16 @@ def test_no_command_runs_code_out_of_a_file(command, everything, tmp_path, run, 
     if command == "demo":  # a minute of work on data that come with the package
         monkeypatch.setattr("class_uncertainty.cli.running.Running.prepare", no_work)
     for file, source in KINDS_OF_FILES.values():
+        shutil.copytree(everything, tmp_path / "files")
+        monkeypatch.chdir(tmp_path / "files")
+        monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "files" / "cache"))
         for line in TAKES[command]:
-            shutil.copytree(everything, tmp_path / "files", dirs_exist_ok=True)
-            monkeypatch.chdir(tmp_path / "files")
-            monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "files" / "cache"))
             first, second = (WORK[command], file) if line.startswith("{0}") else (file, source)
             code, _, err = run(line.format(first, second))
             assert code in (0, 1, 2, 3), (line, file, err)
             assert "Traceback" not in err
             assert not list(tmp_path.rglob("mark")), (line, file)
-            shutil.rmtree(tmp_path / "files")
+        shutil.rmtree(tmp_path / "files")
 
 
 def no_work(*_: object) -> None:
