@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ import class_uncertainty.limits  # noqa: E402, F401  # isort: skip  # before tor
 from bundled_once import bundled_once  # noqa: E402
 from contracts import global_random_untouched  # noqa: E402
 from hypothesis import configuration, settings  # noqa: E402
+from typer.main import get_command  # noqa: E402
 
 from class_uncertainty import Fit, load  # noqa: E402
 from class_uncertainty.reporting import chart_images  # noqa: E402
@@ -93,6 +95,12 @@ def scripts_bundled_once():
         yield
 
 
+@lru_cache
+def _command_of(app):
+    """Typer reads the signatures of all commands; a process does it once."""
+    return get_command(app)
+
+
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
     """A command line after `cu`, and more words, in an empty folder -> (exit code, stdout, stderr)."""
@@ -100,6 +108,7 @@ def run(tmp_path, monkeypatch, capsys):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(app, "interrupt_once", nullcontext)  # Ctrl-C is for pytest
+    monkeypatch.setattr("typer.main.get_command", _command_of)
     # a slow machine writes no lines of progress between those that tests compare
     monkeypatch.setattr("class_uncertainty.reporting.progress.FIRST_LINE", 3600.0)
 
