@@ -1,4 +1,4 @@
-"""SOURCES, the table of data that have names, and load()."""
+"""SOURCES, the table of data that have names; `load` reads what it lists."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a comparison needs before torch is imported: its checks, and how learning rates are chosen."""
+"""What a comparison settles before torch is imported: seeds, learning rates, the row to test against."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
