@@ -1,6 +1,5 @@
 """Forged models, with checksums that match: each is refused within 2 s and 100 MB, before anything large is built."""
 
-import gc
 import json
 import resource
 import time
@@ -62,7 +61,6 @@ def models(tmp_path_factory, digits):
 @contextmanager
 def bounded() -> Iterator[None]:
     """What happens inside takes little time and little memory, as far as the system tells."""
-    gc.collect()
     before, limits = _kilobytes("VmRSS"), resource.getrlimit(resource.RLIMIT_AS)
     if STATUS.exists():
         PEAK.write_text("5")
