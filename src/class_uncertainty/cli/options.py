@@ -109,7 +109,7 @@ EMBED_WEIGHTS = Annotated[
     bool, typer.Option("--embed-weights", help="Save the weights of the backbone too, in the same file.")
 ]
 FORCE = Annotated[
-    bool, typer.Option("--force", help="Replace files that the same command did not write, or that have changed.")
+    bool, typer.Option("--force", help="Also replace edited files, and any not written for the same data and options.")
 ]
 ROOT = Annotated[Path | None, optional("The data folder; by default CLASS_UNCERTAINTY_DATA.", "FOLDER")]
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
@@ -129,14 +129,14 @@ ROWS = ("shard", "retrain_older")
 class Command:
     """The options that commands share, as they were typed; at their defaults where a command lacks them."""
 
-    label: Annotated[str | None, optional("Of a table: the column of classes; by default label.", "COLUMN")] = None
+    label: Annotated[str | None, optional("For a table: the column of classes; by default label.", "COLUMN")] = None
     test: Annotated[
-        str | None, optional("What to judge on: another file, or a share as 0.2; by default five folds.", "FILE|SHARE")
+        str | None, optional("What to judge on: another file or a share such as 0.2; else five folds.", "FILE|SHARE")
     ] = None
     group: Annotated[
-        str | None, optional("The column of what rows belong to, as patients: no split divides them.", "COLUMN")
+        str | None, optional("The column of groups, such as patients: no split divides a group.", "COLUMN")
     ] = None
-    drop: Annotated[str | None, optional("Columns to leave out, as id,name.", "COLUMNS")] = None
+    drop: Annotated[str | None, optional("Columns to leave out, such as id,name.", "COLUMNS")] = None
     missing: Annotated[
         str | None, optional("Missing values: fill (the default), drop (the row) or refuse.", "POLICY")
     ] = None

@@ -426,7 +426,7 @@ def complete_rows(tables: Sequence[Table], names: list[str], policy: str | None)
         raise InputError(f"{_files(tables)}: values are missing ({incomplete}): {advice}.")
     if incomplete and policy is None:
         drop = tables[0].option("missing", "drop")
-        stand_in = "training medians and a category 'missing' stand for them"
+        stand_in = "training medians and a category 'missing' replace them"
         notice(f"{_files(tables)}: values are missing ({incomplete}): {stand_in}; {drop} leaves those rows out.")
     masks = [~np.any([table.missing[name] & (policy == "drop") for name in names], axis=0) for table in tables]
     for table, rows in zip(tables, masks, strict=True):

@@ -124,8 +124,8 @@ def _check_trees(lane: Lane, recipe: Recipe) -> None:
 
 def _without_rate(lane: Lane, what: str) -> InputError:
     given = f"{lane.name!r} has the learning rate {lane.lr:g}, and {what} has none"
-    networks = "tables by the recipe 'features', images with --backbone none"
-    return InputError(f"{given}: leave it out, or train networks, {networks}.")
+    networks = "for tables by the recipe 'features', for images with --backbone none"
+    return InputError(f"{given}: leave the rate out, or train networks, {networks}.")
 
 
 def _check_deterministic(lane: Lane, recipe: Recipe) -> None:

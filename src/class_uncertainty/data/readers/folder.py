@@ -177,7 +177,7 @@ def _check_file(entry: Path) -> None:
 def _no_file(entry: Path) -> str:
     """Say what an entry is that is not a regular file."""
     if os.path.islink(entry) and os.path.isdir(entry):
-        kind = "a link to a folder that contains it, or is read under its own name"
+        kind = "a link to a folder that contains the link, or that is read under its own name"
     elif os.path.isdir(entry):
         kind = "a folder that cannot be listed"
     elif os.path.exists(entry):
