@@ -33,7 +33,7 @@ from class_uncertainty.checks import check, check_fields, field_types
 from class_uncertainty.errors import InputError, MachineFault, nearest
 
 SQLITE = b"SQLite format 3\0"  # how a store begins
-MARK = re.compile(rb"(made from [^()]{1,200} \([0-9a-f]{12}\)), checksum ([0-9a-f]{32})")  # anywhere in a file
+MARK = re.compile(rb"(made from [^()<\n]{0,200} \([0-9a-f]{12}\)), checksum ([0-9a-f]{32})")  # anywhere in a file
 NO_CHECKSUM = "0" * 32  # in a mark, while the checksum of the file is computed
 NAME_LENGTH, ORIGIN_DIGITS, MOST_NAMES = 200, 12, 1000
 REPLACE = "give another name, or --force (in Python force=True) to replace it"

@@ -293,6 +293,13 @@ def test_options_of_a_name_as_keywords(here):
         load("a.csv", test=pandas.DataFrame({"x": [1]}))
 
 
+def test_names_of_options_with_odd_characters_are_read_back(here):
+    (here / "t.csv").write_text("x,left? 100%&more,0\n" + "1,u,k\n2,v,l\n" * 6)
+    dataset = load("t.csv", label="left? 100%&more")
+    assert load(dataset.name).train.fingerprint == dataset.train.fingerprint
+    assert load("t.csv", label=0).train.classes == ("k", "l")
+
+
 def test_columns_that_could_be_the_label_are_named_fewest_values_first(here):
     rows = [f"{i},{i % 5},{'uv'[i % 2]}\n" for i in range(40)]
     (here / "a.csv").write_text("id,five,two\n" + "".join(rows))

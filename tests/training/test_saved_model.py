@@ -185,6 +185,7 @@ FORGED: dict[str, tuple[Any, ...]] = {  # model, fields of its description, what
     "large photographs": ("head", {"embedding": {"images": [10**9, 1]}}),
     "a backbone of 10 MB": ("head", {"embedding": {"backbone": "x" * 10**7}}),
     "10^9 layers": ("swin", {"backbone": {"model_type": "vit", "num_hidden_layers": 10**9}}),
+    "60,000 layers": ("swin", {"backbone": {"model_type": "vit", "num_hidden_layers": 60_000}}),
     "a word for each layer": ("swin", {"backbone": {"model_type": "qwen2", "num_hidden_layers": 10**8}}),
     "a rate for each layer": ("swin", {"backbone": {"model_type": "convnext", "depths": [10**9, 1, 1, 1]}}),
     "100,000 stages": ("swin", {"backbone": {"depths": [1] * 10**5, "num_heads": [1] * 10**5}}),

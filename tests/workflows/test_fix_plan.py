@@ -106,7 +106,9 @@ def test_measuring_is_spent_first():
 
 def planned(data: cu.Data, recipe: cu.Recipe, **options: Any) -> FixPlan:
     names = ("candidates", "deploy", "trainings", "seeds", "label_issues")
-    return plan_fix(cu.Dataset("data", data), recipe, **dict.fromkeys(names) | {"goal": "mean"} | options)
+    return plan_fix(
+        cu.Dataset("data", data), recipe, **dict.fromkeys(names) | {"goal": "mean", "embed_weights": False} | options
+    )
 
 
 NETWORK, HEADS, TREES = cu.Recipe("mlp", epochs=1, batch=32), RECIPES["embeddings"], RECIPES["forest"]
@@ -176,3 +178,18 @@ def test_students_ask_their_teachers_once_for_all():
 def test_a_number_that_buys_nothing_is_refused(trainings):
     with refused("trainings"):
         plan_search(trainings, [1.0], True, False)
+
+
+def test_the_origin_of_what_is_saved_tells_data_and_options_apart(tmp_path, monkeypatch, rng):
+    monkeypatch.chdir(tmp_path)
+    data, other = (cu.Data(rng.normal(size=(60, 3)), ["a", "b"] * 30) for _ in range(2))
+    (tmp_path / "c.csv").write_text("class,a,b\na,0,1\nb,2,0\n")
+    asked = (
+        {"goal": "worst"}, {"goal": "cost:c.csv"}, {"deploy": "ensemble"}, {"trainings": 30}, {"seeds": 2},
+        {"candidates": ["naive"]}, {"label_issues": True}, {"embed_weights": True},
+    )  # fmt: skip
+    origins = [planned(data, NETWORK, **options).made_from for options in ({}, *asked)]
+    origins += [planned(other, NETWORK).made_from, planned(other, NETWORK, goal="cost:c.csv").made_from]
+    origins.append(planned(data, cu.Recipe("mlp", epochs=2, batch=32)).made_from)
+    assert len(set(origins)) == len(origins)
+    assert planned(data, NETWORK).made_from == origins[0]

@@ -82,7 +82,7 @@ def fix(
         default = Path(f"{file_stem(dataset.name)}.html")
         if save:
             default = Path(files_of(save)[0].with_suffix(".html").name)
-        asked = (names, goal, deploy, trainings, seeds, known["recipe"])
+        asked = (names, goal, deploy, trainings, seeds, label_issues, embed_weights, known["recipe"])
         read = paths_named(dataset.name, goal, command.network, root=command.root)
         made_from = origin(f"a fix of {dataset.name}", read, *asked)
         page = page_place(made_from, page, default, command.force, read)

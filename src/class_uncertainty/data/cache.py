@@ -15,16 +15,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data.examples import Data
 from class_uncertainty.errors import InputError, MachineFault, notice
-from class_uncertainty.io import (
-    SEAL_LENGTH,
-    Bytes,
-    abandoned,
-    disk_faults,
-    parse_json,
-    read_sealed,
-    sealed,
-    write_together,
-)
+from class_uncertainty.io import Bytes, abandoned, disk_faults, parse_json, read_sealed, sealed, write_together
 
 VERSION = 1  # raised when a reader changes what it makes of a file
 ENDING = ".cache"
@@ -84,14 +75,6 @@ def cached_readable(
 def forget(what: str, files: Sequence[Path], **options: Any) -> None:
     """Remove what is kept of these files with these options."""
     _path(what, files, options).unlink(missing_ok=True)
-
-
-def source_of(path: Path) -> str:
-    """What a cached file was made from, unverified; "" where that cannot be read."""
-    try:
-        return str(_about(np.memmap(path, np.uint8, "r")[:-SEAL_LENGTH])["what"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
 
 
 def _path(what: str, files: Sequence[Path], options: dict[str, Any]) -> Path:

@@ -27,6 +27,7 @@ from class_uncertainty.data.spec import (
     number,
     one_of,
     parse_spec,
+    paths_named,
     read_names,
     read_options,
     read_share_or_file,
@@ -259,8 +260,14 @@ def load(
         return dataset_of(spec, seed, test, **columns)
     if is_frame(test):
         raise InputError("test is a DataFrame, and the data are not: give a file, or a share as 0.2.")
-    given = {option: ",".join(several(value)) for option, value in (columns | {"test": test}).items() if value}
+    options = columns | {"test": test}
+    given = {option: ",".join(several(value)) for option, value in options.items() if value not in (None, (), [])}
     return read_data(replace(parse_data(with_options(spec, given), root), seed=seed, progress=progress))
+
+
+def place_of(dataset: Dataset) -> list[Path] | str:
+    """What tells data from others of their name: the full paths of their files, or else their fingerprint."""
+    return paths_named(dataset.name) or dataset.fingerprint
 
 
 def read_data(spec: DataSpec) -> Dataset:
@@ -310,7 +317,7 @@ def _unknown_source(text: str) -> InputError:
 
 def _with_source(text: str, root: Path) -> str:
     """A path, here or in the data folder, with the source that reads it before it; anything else as it is."""
-    path, query = (text, "") if os.path.exists(text) else split_query(text)
+    path, query = split_query(text)
     found = next((place for place in (path, os.path.join(root, path)) if os.path.exists(place)), None)
     if found is None or path in SOURCES:
         return text

@@ -32,9 +32,7 @@ class Spec:
 
     def __str__(self) -> str:
         """The one form of all specs that mean the same. Results are stored under it."""
-        pairs = [
-            f"{key}={value.replace('%', '%25').replace('&', '%26')}" for key, value in sorted(self.options.items())
-        ]
+        pairs = [f"{key}={_escaped(value)}" for key, value in sorted(self.options.items())]
         text = f"{self.name}:{self.argument}" if self.argument else self.name
         return f"{text}?{'&'.join(pairs)}" if pairs else text
 
@@ -90,9 +88,13 @@ def with_options(text: str, options: Mapping[str, Any]) -> str:
     """A name of data with more options behind its own, before its backbone."""
     data, backbone = split_backbone(text)
     for key, value in options.items():
-        escaped = str(value).replace("%", "%25").replace("&", "%26")
-        data += f"{'&' if split_query(data)[1] else '?'}{key}={escaped}"
+        data += f"{'&' if split_query(data)[1] else '?'}{key}={_escaped(str(value))}"
     return f"{data}{BY}{backbone}" if backbone else data
+
+
+def _escaped(value: str) -> str:
+    """The value of an option without the characters that options are told apart by."""
+    return value.replace("%", "%25").replace("&", "%26").replace("?", "%3F")
 
 
 def parse_options(kind: str, text: str, query: str) -> dict[str, str]:
@@ -223,7 +225,7 @@ def paths_named(*names: str | None, root: str | Path | None = None) -> list[Path
             if ".py:" in head:
                 words.append(head.rpartition(":")[0])
             paths += [place for word in filter(None, words) for place in (Path(word), data_folder(root) / word)]
-            if head.startswith("hf:"):
+            if head.startswith("hf:") and words[0]:
                 paths += Path(words[0]).glob("*")
     return [path.resolve() for path in paths if os.path.exists(path)]
 

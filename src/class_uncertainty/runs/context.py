@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from class_uncertainty.checks import check
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.dataset import describe_unjudged
+from class_uncertainty.data.sources import place_of
 from class_uncertainty.data.spec import paths_named
 from class_uncertainty.errors import notice
 from class_uncertainty.estimation import EstimateRequest
@@ -174,7 +175,7 @@ def open_context(dataset: Dataset | Data, settings: Settings) -> Iterator[Contex
     trace = None
     if settings.profile:
         read = paths_named(dataset.name, recipe.network)
-        data = dataset.name if read else f"{dataset.name} {dataset.fingerprint}"
+        data = f"{dataset.name} {place_of(dataset)}"
         trace = Trace(settings.profile, data, settings.force, read)
     deadline = Deadline.after(settings.budget)
     with ExitStack() as stack:

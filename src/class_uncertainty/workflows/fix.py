@@ -205,7 +205,8 @@ def fix(
     check_request(deploy, seeds)
     with open_context(dataset, Settings.of(fix, settings, recipe)) as context:
         check_fit(context.train, [Lane("naive")], context.recipe, None, None)
-        plan = plan_fix(context.dataset, context.recipe, candidates, goal, deploy, trainings, seeds, label_issues)
+        asked = (candidates, goal, deploy, trainings, seeds, label_issues, embed_weights)
+        plan = plan_fix(context.dataset, context.recipe, *asked)
         check_embeds(context.train, embed_weights)
         if save:
             context.check_savable(save, plan.made_from, plan.goal.name)

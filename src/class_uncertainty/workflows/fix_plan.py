@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from class_uncertainty.checks import check_number
 from class_uncertainty.data import Data, Dataset
+from class_uncertainty.data.sources import place_of
 from class_uncertainty.data.spec import paths_named
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import EstimateRequest
@@ -68,6 +69,7 @@ def plan_fix(
     trainings: float | None,
     seeds: int | None,
     label_issues: bool | None,
+    embed_weights: bool,
 ) -> FixPlan:
     """Settle what was left open, refuse what does not suit the data, and share out the trainings."""
     train, is_table = dataset.train, recipe.is_trees
@@ -83,8 +85,8 @@ def plan_fix(
     rows = default_candidates(train, recipe)
     if candidates is not None:
         rows = find_candidates(candidates, train, recipe)
-    place = paths_named(dataset.name, goal) or dataset.fingerprint
-    asked = (recipe, [row.name for row in rows], goal, deploy, trainings, seeds)
+    made_of = (place_of(dataset), recipe, [row.name for row in rows], goal, paths_named(goal))
+    made_from = origin(dataset.name, *made_of, deploy, trainings, seeds, label_issues, embed_weights)
 
     uses_uncertainty = any(named(row.method).uses_uncertainty for row in rows)
     measuring = float(len(MEASURING.lanes)) if uses_uncertainty else 0.0
@@ -106,7 +108,7 @@ def plan_fix(
         why_no_trial=why_no_trial,
         averages_kinds=kept > 1,
         checks_labels=train.shows_pictures if label_issues is None else label_issues,
-        made_from=origin(dataset.name, place, *asked),
+        made_from=made_from,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Unpack
 
 from class_uncertainty.checks import check, take
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.data.spec import paths_named
+from class_uncertainty.data.sources import place_of
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.io import origin
@@ -117,8 +117,7 @@ def train(
         request.check_score(score)
         check_embeds(context.train, embed_weights)
         asked = (lane.name, lane.seed, lane.lr, context.recipe, estimator, members, score)
-        place = paths_named(context.dataset.name) or context.dataset.fingerprint
-        made_from = origin(context.dataset.name, place, embed_weights, *asked)
+        made_from = origin(context.dataset.name, place_of(context.dataset), embed_weights, *asked)
         if save:
             context.check_savable(save, made_from)
         estimate: Estimate | Measurement | None = None

@@ -29,14 +29,14 @@ def listening(path: Path) -> None:
 ODD = {  # how each is made, and the reason that is given
     "cat/broken.png": (lambda path: path.symlink_to("nowhere.png"), "broken link"),
     "cat/itself.png": (lambda path: path.symlink_to(path.name), "link to itself"),
-    "cat/loop": (lambda path: path.symlink_to("."), "a folder that contains it"),
+    "cat/loop": (lambda path: path.symlink_to("."), "a folder that contains the link"),
     "cat/pipe": (pipe, "a pipe"),
     "dog/endless.png": (lambda path: path.symlink_to("/dev/zero"), "a device"),
     "dog/pipe.png": (pipe, "a pipe"),
     "dog/socket.png": (listening, "a socket"),
     "dog/to-pipe.png": (lambda path: path.symlink_to("pipe.png"), "a pipe"),
-    "dog/up": (lambda path: path.symlink_to(".."), "a folder that contains it"),
-    "dog/upper": (lambda path: path.symlink_to("../.."), "a folder that contains it"),
+    "dog/up": (lambda path: path.symlink_to(".."), "a folder that contains the link"),
+    "dog/upper": (lambda path: path.symlink_to("../.."), "a folder that contains the link"),
     "dog/zero.png": (lambda path: path.write_bytes(b""), "empty"),
 }
 
