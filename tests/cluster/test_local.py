@@ -32,12 +32,21 @@ def wait_for(happened: Callable[[], object], process: subprocess.Popen[str]) -> 
         time.sleep(0.05)
 
 
-def gone(processes: list[int]) -> bool:
-    """Whether they end within a minute."""
+def left(processes: list[int]) -> list[str]:
+    """The command lines of those that have not ended within a minute; what has ended may wait for its parent."""
     last = time.monotonic() + 60
-    while any(Path(f"/proc/{process}").exists() for process in processes) and time.monotonic() < last:
+    while lines := [line for process in processes if (line := command_line(process))]:
+        if time.monotonic() > last:
+            break
         time.sleep(0.1)
-    return not any(Path(f"/proc/{process}").exists() for process in processes)
+    return lines
+
+
+def command_line(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +75,7 @@ def test_a_signal_ends_a_run_that_goes_on_later(number, code, alone, tmp_path):
     assert "checkpoints keep what has not" in told[-1]
     assert all(line.startswith(("cu: ", "after ", "training ")) for line in told), said
     assert newest(tmp_path / "store.sqlite.running")
-    assert gone(cluster)
+    assert left(cluster) == []
 
     _, said = start(store, EPOCHS, "--on", "ray").communicate(timeout=300)
     assert contents(store) == alone, said
@@ -84,4 +93,4 @@ def test_sigterm_at_some_moment(seconds, tmp_path):
     told = [line for line in said.splitlines() if line]
     assert all(line.startswith(("cu: stopped", "after ", "training ")) for line in told), said
     assert not out
-    assert gone(cluster)
+    assert left(cluster) == []

@@ -117,11 +117,31 @@ def _connect(on: str) -> None:
 
 def _init(address: str, **options: Any) -> None:
     """Let Ray connect without a word, and without taking SIGTERM, for which it would exit with code 15."""
-    with _changed(utils, "set_sigterm_handler", lambda handler: None):
+    with _held_back(), _changed(utils, "set_sigterm_handler", lambda handler: None):
         ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **options)
-    handler = signal.getsignal(signal.SIGTERM)
-    if threading.current_thread() is threading.main_thread() and handler is not None:
-        signal.signal(signal.SIGTERM, handler)  # some versions of Ray print a stack of C++ first, whatever is set above
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Let signals wait until Ray has started: processes that it is about to start could not be stopped.
+
+    The handlers are set again behind it: some versions of Ray take SIGTERM, and print a stack of C++.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came = list[int]()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in handlers:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            if handler is not None:
+                signal.signal(number, handler)
+    if came:
+        signal.raise_signal(came[0])
 
 
 @contextmanager
