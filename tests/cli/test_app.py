@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from commands import run_in_turn
 from example_results import fill
 from typer.main import get_command
 from typer.models import OptionInfo
@@ -226,22 +227,12 @@ USAGE_ERRORS = [
     "train digits-lt:20 --pretrained",
     "clean --older-than soon",
 ]
-IN_TURN = """
-import sys
-from class_uncertainty.cli.app import main
-for words in sys.argv[1:]:
-    sys.argv = ["cu", *words.split()]
-    try:
-        main()
-    except SystemExit as end:
-        print(end.code, "torch" in sys.modules)
-"""
 
 
 def test_a_usage_error_does_not_wait_for_torch():
     """What one of them imports, all after it show."""
-    done = subprocess.run([sys.executable, "-c", IN_TURN, *USAGE_ERRORS], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["2 False"] * len(USAGE_ERRORS)
+    ends = run_in_turn(USAGE_ERRORS)
+    assert [(code, "torch" in heavy) for code, heavy in ends] == [(2, False)] * len(USAGE_ERRORS)
 
 
 WRITTEN = {  # by option, the commands that write there

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from commands import run_in_turn
 
 
 def test_a_full_disk_behind_stdout():
@@ -71,23 +72,10 @@ LIGHT = [
     "compare --help",
     "results export --help",
 ]
-IN_TURN = """
-import sys
-from class_uncertainty.cli.app import main
-for words in sys.argv[1:]:
-    sys.argv = ["cu", *words.split()]
-    try:
-        main()
-    except SystemExit as end:
-        heavy = {"torch", "scipy", "sklearn", "altair", "jinja2", "vl_convert"} & set(sys.modules)
-        print("ended", words, end.code, heavy)
-"""
 
 
 def test_light_commands_import_nothing_heavy():
-    done = subprocess.run([sys.executable, "-c", IN_TURN, *LIGHT], capture_output=True, text=True, check=True)
-    ends = [line for line in done.stdout.splitlines() if line.startswith("ended")]
-    assert ends == [f"ended {words} 0 set()" for words in LIGHT]
+    assert run_in_turn(LIGHT) == [(0, set())] * len(LIGHT)
 
 
 @pytest.mark.parametrize("command", ["list", "list methods", "--version"])

@@ -24,6 +24,7 @@ from class_uncertainty.data.spec import (
     Spec,
     Splits,
     data_folder,
+    find,
     number,
     one_of,
     parse_spec,
@@ -318,13 +319,13 @@ def _unknown_source(text: str) -> InputError:
 def _with_source(text: str, root: Path) -> str:
     """A path, here or in the data folder, with the source that reads it before it; anything else as it is."""
     path, query = split_query(text)
-    found = next((place for place in (path, os.path.join(root, path)) if os.path.exists(place)), None)
+    found = find(path, root) if path else None
     if found is None or path in SOURCES:
         return text
     options = f"?{query}" if query else ""
-    if os.path.isdir(found):
+    if found.is_dir():
         patterns = ("*.parquet", "data/*.parquet")
-        source = "parquet" if any(any(Path(found).glob(pattern)) for pattern in patterns) else "folder"
+        source = "parquet" if any(any(found.glob(pattern)) for pattern in patterns) else "folder"
         return f"{source}:{path.rstrip(os.sep) or path}{options}"
     if (source := _ending(path)) not in FILES:
         raise InputError(

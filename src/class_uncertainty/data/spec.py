@@ -54,9 +54,8 @@ class DataSpec(Spec):
 
     def file(self, name: str) -> Path:
         """An existing path: as given, or else in the data folder."""
-        for path in (Path(name), self.root / name):
-            if os.path.exists(path):
-                return path
+        if path := find(name, self.root):
+            return path
         where = f"{self.root} (--root, in Python root=, or CLASS_UNCERTAINTY_DATA)"
         raise InputError(f"{name!r} is neither here nor in the data folder {where}{near(Path(name))}.")
 
@@ -65,6 +64,11 @@ class DataSpec(Spec):
         """(H, W) of images, if the option is given."""
         side = self.values.get("size")
         return (side, side) if side else None
+
+
+def find(name: str, root: Path) -> Path | None:
+    """A path that exists: as given, or else in the data folder."""
+    return next((place for place in (Path(name), root / name) if os.path.exists(place)), None)
 
 
 def split_query(text: str) -> tuple[str, str]:

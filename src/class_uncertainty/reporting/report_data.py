@@ -56,12 +56,13 @@ def sections(store: Store, only: str | None = None, read: Read = load, estimator
         raise InputError(f"store {store.path} has lost the row that names the data of its results: {advice}.")
     names = [data.name for data in stored]
     if only is not None and only not in names:  # the same data may be stored under another name
-        with suppress(InputError):
-            fingerprint = read(only).fingerprint
-            only = next((data.name for data in stored if data.fingerprint == fingerprint), only)
         of_path = [name for name in dict.fromkeys(names) if argument_of(name) == only.rstrip(os.sep)]
         if len(of_path) == 1:
             only = of_path[0]
+        else:
+            with suppress(InputError):
+                fingerprint = read(only).fingerprint
+                only = next((data.name for data in stored if data.fingerprint == fingerprint), only)
     shown, versions = list[Section](), list[str]()  # versions: names of the data shown, stored again when they changed
     estimators = set[str]()  # that measured any of it
     for data in reversed(stored):
