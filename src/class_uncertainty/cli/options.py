@@ -113,14 +113,30 @@ FORCE = Annotated[
 ]
 ROOT = Annotated[Path | None, optional("The data folder; by default CLASS_UNCERTAINTY_DATA.", "FOLDER")]
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+VERBOSE = Annotated[bool, typer.Option("--verbose", help="Also print how the result came to be.")]
+QUIET = Annotated[bool, typer.Option("--quiet", help="Print the last block alone.")]
+EXPLAIN = Annotated[bool, typer.Option("--explain", help="Define every column and word that was printed.")]
 
 
 RUNS = Path("runs.sqlite")
 
 # which of the shared options a command has
 COLUMNS = ("label", "test", "group", "drop", "missing")
+SAID = ("verbose", "quiet", "explain")
 STORED = ("root", "store", "as_json")
-TRAINING = ("epochs", "recipe", "backbone", "views", "network", "pretrained", "budget", "profile", "force", *STORED)
+TRAINING = (
+    "epochs",
+    "recipe",
+    "backbone",
+    "views",
+    "network",
+    "pretrained",
+    "budget",
+    "profile",
+    "force",
+    *SAID,
+    *STORED,
+)
 PLACE = ("on", "device")
 ROWS = ("shard", "retrain_older")
 
@@ -193,6 +209,9 @@ class Command:
     ] = False
     profile: Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")] = None
     force: FORCE = False
+    verbose: VERBOSE = False
+    quiet: QUIET = False
+    explain: EXPLAIN = False
     root: ROOT = None
     store: Annotated[Path, typer.Option(help="SQLite file of results; what is in it is not trained again.")] = RUNS
     as_json: JSON = False

@@ -1,8 +1,8 @@
 """A command at work: an open store, progress on stderr, text or JSON on stdout, a Ctrl-C that loses nothing."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,11 @@ from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_
 from class_uncertainty.io import check_unread
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.reporting import terminal
+from class_uncertainty.reporting.glossary import explained
 from class_uncertainty.reporting.news_view import print_news
 from class_uncertainty.reporting.progress import LiveProgress
 from class_uncertainty.reporting.section import describe_duplicates
+from class_uncertainty.reporting.terminal import Verbosity
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import checkpoints_beside
 from class_uncertainty.runs.settings import Shared
@@ -48,12 +50,27 @@ class Running:
     changes: dict[str, Any]  # of the recipe
     store: Store
     deadline: Deadline
-    watch: LiveProgress = field(default_factory=LiveProgress)
+    watch: LiveProgress
+
+    @property
+    def verbosity(self) -> Verbosity:
+        """How much is printed for people."""
+        if self.command.quiet:
+            return Verbosity.QUIET
+        return Verbosity.VERBOSE if self.command.verbose else Verbosity.NORMAL
 
     def say(self, *lines: str) -> None:
-        """For people; silent where JSON is asked for."""
-        if not self.command.as_json:
+        """Print lines before the answer; silent where JSON or the last block alone is asked for."""
+        if not self.command.as_json and not self.command.quiet:
             terminal.say(*lines)
+
+    def show_lines(self, lines: Sequence[str]) -> None:
+        """Print the answer and, with --explain, what its words mean; silent where JSON is asked for."""
+        if self.command.as_json:
+            return
+        terminal.say(*lines)
+        if self.command.explain:
+            terminal.say(*explained(lines))
 
     @contextmanager
     def loader(self, read: Callable[..., Dataset] = load_named) -> Iterator[Callable[..., Dataset]]:
@@ -135,7 +152,8 @@ def open_running(
     profile = command.profile
     written = _written(profile)
     with Store(command.store, create) as store:
-        running = Running(command, recipe, changes, store, deadline)
+        watch = LiveProgress(tells=command.verbose)
+        running = Running(command, recipe, changes, store, deadline, watch)
         try:
             with memory_faults(lambda: _kept(store)):
                 try:

@@ -16,6 +16,8 @@ def start(command: Command, *data: str, create: bool = True) -> "AbstractContext
     from class_uncertainty.runs.settings import Settings
     from class_uncertainty.text import seconds
 
+    if command.quiet and command.verbose:
+        raise InputError("--quiet and --verbose are both given: give one of them.")
     budget = seconds(command.budget)
     name, changes = _parse_recipe(command)
     for given in data:

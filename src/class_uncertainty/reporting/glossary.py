@@ -1,5 +1,8 @@
 """The words of tables, pages and messages, in plain language: shown by the report and by docs/glossary.md."""
 
+import re
+from collections.abc import Sequence
+
 GLOSSARY = {
     "Adjusted for the counts": "A model leans towards classes that it has seen often. Dividing the probability of each "
     "class by its count, to the power of a strength τ, takes that away without any training: 0 leaves the "
@@ -57,3 +60,16 @@ GLOSSARY = {
     "examples. Where it is an entropy, the mean is in nats.",
     "Worst tenth": "The mean error of the tenth of the classes that are worst, at least of one.",
 }
+
+
+def explained(lines: Sequence[str]) -> list[str]:
+    """'', 'Terms', and a line for each term of the glossary that occurs in the lines."""
+    text = " ".join(lines)
+    found = [f"{term}: {meaning}" for term, meaning in GLOSSARY.items() if _occurs(term, text)]
+    return ["", "Terms", *found] if found else []
+
+
+def _occurs(term: str, text: str) -> bool:
+    """Whether one of the names of a term, 'Precision, recall, F1', stands in the text as a word, or its plural."""
+    names = re.split(r", | and ", term.partition(" (")[0])
+    return any(re.search(rf"\b{re.escape(name)}(s|es)?\b", text, re.IGNORECASE) for name in names)

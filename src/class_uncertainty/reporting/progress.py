@@ -29,7 +29,8 @@ ESTIMATED_BY = 3600.0  # seconds of a step that its pace is measured over
 class LiveProgress(Watcher):
     """What a command shows while it works, and keeps for the case that it is stopped."""
 
-    def __init__(self) -> None:
+    def __init__(self, tells: bool = True) -> None:
+        self.tells = tells  # whether it says what is known as soon as it is
         self.began = time.monotonic()
         self.next_line = self.began + FIRST_LINE  # kept from one workflow of a command to the next
         self.news: list[News] = []
@@ -65,7 +66,7 @@ class LiveProgress(Watcher):
             self.news = [old for old in self.news if not (isinstance(old, RowTrained) and old.row == news.row)]
         self.news.append(news)
         has_taken_long = time.monotonic() - self.began > FIRST_LINE
-        if self.step is None or not has_taken_long:  # the result comes soon, if not at once
+        if not self.tells or self.step is None or not has_taken_long:  # the result comes soon, if not at once
             return
         for line in map(printable, describe_news(news)):
             if self.shows_bar:  # above the bar

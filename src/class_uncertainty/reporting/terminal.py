@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from itertools import takewhile
 from typing import Any
 
@@ -30,11 +31,21 @@ from class_uncertainty.io import finite
 from class_uncertainty.text import printable, shown, unbroken
 
 NARROWEST = 13  # characters of a word, such as duplicate=0.3, that stay on one line
-PIPE_WIDTH = 160  # of a table that goes to a file or another program
+PIPE_WIDTH = 160  # of a wide table that goes to a file or another program
+LINE_WIDTH, WIDEST_LINE = 80, 100  # of a sentence: in a pipe, and on a terminal at most
 NO_VALUE = ("", "–")
+LABEL = 7  # characters of a label before a text, as in 'Kept   '
 FILL = "\N{WORD JOINER}"  # the second cell of a wide character, as 猫; `printable` leaves none in a text
 
 Rows = Sequence[Sequence[str]]
+
+
+class Verbosity(StrEnum):
+    """How much a command says: its last block, its answer, or how that came to be as well."""
+
+    QUIET = "quiet"
+    NORMAL = "normal"
+    VERBOSE = "verbose"
 
 
 def console() -> Console:
@@ -45,9 +56,58 @@ def console() -> Console:
 
 
 def say(*lines: str) -> None:
-    """Print lines for people. Control characters in the names of files and classes are shown as escapes."""
-    out = console()
-    out.print("\n".join(wrapped(printable(line), out.width) for line in lines), markup=False)
+    """Print lines for people. Control characters in the names of files and classes are shown as escapes.
+
+    In a pipe ± is written as +-.
+    """
+    text = "\n".join(wrapped(printable(line), line_width()) for line in lines)
+    console().print(text if sys.stdout.isatty() else text.replace("±", "+-"), markup=False)
+
+
+def line_width() -> int:
+    """The width of sentences and narrow tables: 80 in a pipe, that of the terminal up to 100 elsewhere."""
+    if os.environ.get("COLUMNS") or sys.stdout.isatty():
+        return min(console().width, WIDEST_LINE)
+    return LINE_WIDTH
+
+
+def table_lines(columns: Sequence[str], rows: Rows, width: int, left: int = 1) -> list[str]:
+    """A table without rules, two spaces before each column: the first `left` columns left-aligned, the others right.
+
+    A cell of the first column that has no room goes on in the next line. Nothing is dropped.
+    """
+    cells = [[shown(printable(cell)) for cell in row] for row in (columns, *rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    widths[0] = max(min(widths[0], width - sum(widths[1:]) - 2 * len(widths)), NARROWEST)
+    lines = []
+    for first, *others in cells:
+        name, *more = _folded(first, widths[0])
+        padded = [_padded(name, widths[0], True)]
+        padded += [_padded(cell, widths[i], i < left) for i, cell in enumerate(others, 1)]
+        lines.append(("  " + "  ".join(padded)).rstrip())
+        lines += [f"  {part}" for part in more]
+    return lines
+
+
+def _padded(cell: str, width: int, is_left: bool) -> str:
+    spaces = " " * (width - cell_len(cell))
+    return cell + spaces if is_left else spaces + cell
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """The text in lines of at most so many columns, broken between characters."""
+    lines = [""]
+    for character in text:
+        if cell_len(lines[-1] + character) > width:
+            lines.append("")
+        lines[-1] += character
+    return lines
+
+
+def labelled_lines(label: str, text: str, width: int) -> list[str]:
+    """'Kept   one network, ...': a text behind its label, indented where it goes on."""
+    first, *others = wrapped(printable(text), width - LABEL).split("\n")
+    return [f"{label:<{LABEL}}{first}", *(" " * LABEL + line for line in others)]
 
 
 def wrapped(line: str, width: int) -> str:
