@@ -1,21 +1,13 @@
 """Before and after a fix, for the page and for a terminal: rows, key figures and sentences."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
-from class_uncertainty.posthoc.diagnosis import KINDS, UNJUDGED, Verdict, costly, spoken, verdict_summary
+from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.error_changes import HANDFUL, ErrorChange
 from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.reporting import label_issue_view, ladder_view
-from class_uncertainty.reporting.fix_advice import fix_advice
-from class_uncertainty.reporting.ladder_view import aim_digits, aim_label, aim_values, mean_text, with_unit
-from class_uncertainty.reporting.page_columns import cell_columns
-from class_uncertainty.reporting.page_examples import PageExamples, opening
+from class_uncertainty.reporting.ladder_view import aim_digits, aim_label, aim_values, mean_text
 from class_uncertainty.reporting.two_class_view import named_figures
 from class_uncertainty.text import amount_of, decimal
 
@@ -73,16 +65,6 @@ def changes(report: FixReport) -> list[Change]:
 def interval_text(change: ErrorChange, digits: int = 1) -> str:
     """'-7.1 to +2.0'."""
     return f"{decimal(change.low, digits, '+')} to {decimal(change.high, digits, '+')}"
-
-
-def confusions(report: FixReport) -> list[Change]:
-    """The pairs that cost most before or after."""
-    classes, before, after = report.classes, report.before.confusion, report.after.confusion
-    costliest = [*costly(before, classes), *costly(after, classes)]
-    pairs = dict.fromkeys((label, prediction) for label, prediction, _ in costliest)
-    places = [(classes.index(label), classes.index(prediction)) for label, prediction in pairs]
-    rows = [Change(classes[c], report.counts[c], before[c][k], after[c][k], classes[k]) for c, k in places]
-    return sorted(rows, key=lambda row: -row.before)
 
 
 def key_figures(report: FixReport) -> list[tuple[str, str, str]]:
@@ -161,71 +143,3 @@ def change_text(change: ErrorChange, unit: str = " points", digits: int = 1) -> 
 
 def _classes(number: int) -> str:
     return amount_of(number, "class", "classes") if number else "no class"
-
-
-def goal_sentence(report: FixReport) -> str:
-    """'Goal of the fix: mean (class-mean error).'"""
-    return f"Goal of the fix: {report.goal} ({report.aim})."
-
-
-def verdict(report: FixReport) -> str:
-    """Which classes were clearly worse before, and why; "" where that was not looked for."""
-    worse = [finding for finding in spoken(report.findings) if finding.kind not in UNJUDGED]
-    words = [(finding.label, FINDING_KINDS.get(finding.kind, finding.kind)) for finding in worse]
-    summary = verdict_summary(words, len(report.classes), fmean(report.before.errors))
-    return f"Before the fix{report.without_costs}: {summary[0].lower()}{summary[1:]}" if report.findings else ""
-
-
-def _kind(report: FixReport, finding: Verdict) -> str:
-    kind = FINDING_KINDS.get(finding.kind, "")
-    return f"{kind}{report.without_costs}" if kind else ""
-
-
-def view(report: FixReport, examples: PageExamples | None = None) -> dict[str, Any]:
-    """What the template shows; with examples, rows open them."""
-    places = {name: str(c) for c, name in enumerate(report.classes if examples else ())}
-    ladder = ladder_view.ladder_table(report)
-    rungs = [(ladder_view.rung_caption(report, rung), ladder_view.rung_table(report, rung)) for rung in report.rungs]
-    return {
-        "lead": _lead(report),
-        "how": ladder_view.kept_sentence(report),
-        "advice": fix_advice(report),
-        "figures": key_figures(report),
-        "positive": report.classes[report.after.two.positive] if report.after.two else "",
-        "price": price_sentences(report),
-        "cost": (f"{report.cost:.3g}", f"of {report.allowed:.3g} that were allowed"),
-        "ladder": ladder,
-        "ladder_columns": cell_columns(ladder),
-        "ladder_note": ladder_view.ladder_notes(report),
-        "rungs": [(caption, cell_columns(table), table.rows) for caption, table in rungs],
-        "rule": ladder_view.RULE,
-        "findings": [
-            (_kind(report, finding), finding.text, places.get(finding.label, ""), finding.label)
-            for finding in spoken(report.findings)
-        ],
-        "changes": [opening(row, places.get(row.name, ""), change=row.change) for row in changes(report)],
-        "names_some": len(report.classes) > NAME_ALL,
-        "confusions": [_confusion_row(row, examples, report.classes) for row in confusions(report)],
-        "label_issues": label_issue_view.view(report),
-    }
-
-
-def _confusion_row(row: Change, examples: PageExamples | None, classes: Sequence[str]) -> SimpleNamespace:
-    label, guess = classes.index(row.name), classes.index(row.predicted_as)
-    number = examples.confused(label, guess) if examples else 0
-    return opening(row, f"{label}-{guess}" if number else "", number=number, change=row.change)
-
-
-def _lead(report: FixReport) -> str:
-    """Whether the goal was clearly approached, if that is known, over how many seeds and for how many classes."""
-    sides = aim_values(report)
-    before, after = map(np.mean, sides)
-    verb = "falls" if after < before else "rises" if after > before else "stays"
-    texts = [with_unit(report, mean_text(side, aim_digits(report))) for side in sides]
-    values = f"from {texts[0]} to {texts[1]}" if after != before else f"at {texts[1]}"
-    if after != before and report.change and not report.change.is_clear:
-        verb, values = "does not clearly change", f"({texts[0]} before, {texts[1]} after)"
-    fell, rose = (sum(sign * row.change > 0 for row in changes(report)) for sign in (-1, 1))
-    seeds = f"{report.seeds} seed{'' if report.seeds == 1 else 's'}"
-    classes = f"the error falls for {fell} of {len(report.classes)} classes and rises for {rose}"
-    return f"The {report.aim} {verb} {values} over {seeds}: {classes}."
