@@ -9,6 +9,11 @@ import typer
 from class_uncertainty.cli.options import JSON, Command
 from class_uncertainty.cli.start import start
 
+# settled before the demo first ran on them: what comes out is shown, whatever it is
+DATA = "digits-lt:50"
+METHODS = ["naive", "cb-literal", "ubrw"]  # weights by counts and by uncertainty
+RATES = [0.1, 0.4]  # each method's is chosen by folds of the training examples
+ESTIMATOR = "online"
 ROWS = ["naive", "cb-rs", "ubrs", "pb-rs", "pb-ubrs", "cb", "ubrw-bot", "ldam-rw", "ubm-ldam-rw", "balanced-softmax"]
 
 
