@@ -58,7 +58,7 @@ def test_a_fix_says_what_its_goal_measures():
     ladder = (replace(naive, values=(0.5, 0.25)), *others, replace(student, values=(0.125, 0.25)))
     by_cost = replace(TEN_CLASSES, goal="cost:c.csv", aim="mean cost", unit="", ladder=ladder)
     assert repr(by_cost) == f"FixReport(digits: mean cost 0.375 -> 0.188, {student.candidate} (student))"
-    by_accuracy = replace(by_cost, goal="accuracy", aim="error", unit="%")
+    by_accuracy = replace(by_cost, goal="overall", aim="error", unit="%")
     assert by_accuracy.in_short.startswith("error 0.4 -> 0.2 %, ")
     assert repr(TEN_CLASSES).startswith("FixReport(digits: class-mean error ")
 

@@ -45,7 +45,7 @@ COMMANDS = {
     "fix a table": f"fix csv:wine.csv?test=0.3 {SHORT_FIX} --recipe features --store wine-fix.sqlite",
     "fix a table by trees": f"fix csv:cancer.csv?test=0.3 --trainings 8 {TREES} --save trees --store cancer.sqlite",
     "predict a table": "predict trees cancer.csv --out cancer-predictions.csv",
-    "fix by cost": "fix csv:cancer.csv?test=0.3 --trainings 8 --recipe logistic --goal accuracy --store cost.sqlite",
+    "fix by cost": "fix csv:cancer.csv?test=0.3 --trainings 8 --recipe logistic --goal overall --store cost.sqlite",
     "measure by folds": f"measure csv:iris.csv {SHORT} --store iris.sqlite",
     "compare by folds": f"compare csv:iris.csv --methods {TABLE_ROWS} --seeds 2 {SHORT} --store iris.sqlite",
     "fix by folds": "fix csv:iris.csv --trainings 12 --store iris-fix.sqlite",

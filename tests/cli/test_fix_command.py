@@ -111,7 +111,7 @@ def test_signs_change_the_list_of_candidates(run, blank_charts):
         ("fix digits-lt:20 --cost=c.csv", "write --goal cost:c.csv."),
         ("fix digits-lt:20 --prior p.txt", "there is no --prior here: write --goal prior:p.txt."),
         ("fix digits-lt:20 --prior equal", "there is no --prior here: write --goal mean."),
-        ("fix digits-lt:20 --prior train", "there is no --prior here: write --goal accuracy."),
+        ("fix digits-lt:20 --prior train", "there is no --prior here: write --goal overall."),
         ("fix digits-lt:20 --deploy two", "unknown deploy 'two'"),
         ("fix digits-lt:20 --trainings 0", "trainings is 0: it must be"),
         ("fix digits-lt:20 --device gpu", "a GPU of NVIDIA or AMD is 'cuda'"),

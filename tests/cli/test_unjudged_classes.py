@@ -152,7 +152,7 @@ def test_fix_judges_on_the_other_classes(data, run, source, blank_charts):
     assert re.findall(r"(?i)\bnan\b", out) == []
 
 
-@pytest.mark.parametrize("goal", ["worst", "accuracy", "prior:0.2,0.5,0.2,0.1"])
+@pytest.mark.parametrize("goal", ["worst", "overall", "prior:0.2,0.5,0.2,0.1"])
 def test_every_goal_is_of_the_classes_that_are_judged(data, goal):
     fixed = cu.fix(
         cu.load(TABLE), cu.Recipe("linear", 2, 8), candidates=["naive"], goal=goal, trainings=2, seeds=1, deploy="one"
@@ -160,7 +160,7 @@ def test_every_goal_is_of_the_classes_that_are_judged(data, goal):
     (value,) = next(step for step in fixed.report.ladder if step.kept).values
     errors = fixed.after.means
     weights = np.array(
-        {"accuracy": COUNTS, "worst": errors == np.nanmax(errors)}.get(goal, [0.2, 0.5, 0.2, 0.1]), float
+        {"overall": COUNTS, "worst": errors == np.nanmax(errors)}.get(goal, [0.2, 0.5, 0.2, 0.1]), float
     )
     weights[1] = 0
     assert value == pytest.approx(np.nansum(weights * errors) / weights.sum())

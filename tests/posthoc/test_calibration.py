@@ -144,7 +144,7 @@ def test_what_is_chosen_is_chosen_for_the_prior(rng):
     assert differ
 
 
-@pytest.mark.parametrize("goal", ["mean", "worst", "accuracy"])
+@pytest.mark.parametrize("goal", ["mean", "worst", "overall"])
 def test_a_weight_counts_as_so_many_repetitions(rng, goal):
     """Of whole weights, 0 among them; tau then differs from that of examples that count alike."""
     differ = 0
@@ -194,7 +194,7 @@ def test_wrong_weights_are_refused(weights, parts):
 def test_tau_suits_the_temperature_where_that_changes_decisions(rng):
     """An overconfident model, used where classes are as frequent as in training: tau is the best one at its T."""
     counts = np.array([600, 150, 40, 10])
-    goal = parse_goal("accuracy", "abcd", counts)
+    goal = parse_goal("overall", "abcd", counts)
     for _ in range(8):
         p, labels = drawn(rng, counts.tolist(), counts=counts)
         sure = p**3 / (p**3).sum(axis=1, keepdims=True)

@@ -32,7 +32,7 @@ def matrix(tmp_path):
     return file
 
 
-@pytest.fixture(params=["mean", "worst", "accuracy", "cost", "prior"])
+@pytest.fixture(params=["mean", "worst", "overall", "cost", "prior"])
 def goal(request, matrix):
     text = {"cost": f"cost:{matrix}", "prior": "prior:0.2,0.3,0.5"}.get(request.param, request.param)
     return parse_goal(text, CLASSES, COUNTS)
@@ -44,9 +44,9 @@ def test_mean_is_balanced_accuracy_and_accuracy_that_of_the_training_frequencies
     mean = parse_goal("mean", CLASSES, COUNTS)
     assert mean.value(p, labels) == pytest.approx(100 - 100 * balanced_accuracy_score(labels, guesses))
     assert mean.value(p, labels) == pytest.approx(evaluate(p, labels, COUNTS).error)
-    at_own_frequencies = parse_goal("accuracy", CLASSES, np.bincount(labels))
+    at_own_frequencies = parse_goal("overall", CLASSES, np.bincount(labels))
     assert at_own_frequencies.value(p, labels) == pytest.approx(100 - 100 * accuracy_score(labels, guesses))
-    frequent = parse_goal("accuracy", CLASSES, COUNTS)
+    frequent = parse_goal("overall", CLASSES, COUNTS)
     recalls = recall_score(labels, guesses, average=None)
     assert frequent.value(p, labels) == pytest.approx(100 - 100 * COUNTS @ recalls / COUNTS.sum())
     assert frequent.value(p, labels) == pytest.approx(evaluate(p, labels, COUNTS, frequencies(COUNTS)).prior_error)
@@ -70,7 +70,7 @@ def test_weighted_values_are_those_of_weighted_recalls(rng):
         p, labels = examples(rng, 60)
         weights, guesses = rng.lognormal(0, 2, 60), p.argmax(axis=1)
         alike, recalls = (recall_score(labels, guesses, average=None, sample_weight=by) for by in (None, weights))
-        expected = {"mean": recalls.mean(), "worst": recalls.min(), "accuracy": COUNTS @ recalls / COUNTS.sum()}
+        expected = {"mean": recalls.mean(), "worst": recalls.min(), "overall": COUNTS @ recalls / COUNTS.sum()}
         for name, recall in expected.items():
             weighted = parse_goal(name, CLASSES, COUNTS).contributions(p, labels, weights)
             assert weighted.sum() == pytest.approx(100 - 100 * recall)
@@ -100,7 +100,7 @@ def test_costs_are_those_of_a_plain_loop(rng, matrix):
 
 def test_equal_costs_decide_as_the_likeliest_class(rng):
     p, labels = examples(rng)
-    costs, error = Goal("cost:x", frequencies(COUNTS), 1 - np.eye(3)), parse_goal("accuracy", CLASSES, COUNTS)
+    costs, error = Goal("cost:x", frequencies(COUNTS), 1 - np.eye(3)), parse_goal("overall", CLASSES, COUNTS)
     assert np.array_equal(costs.decide(p), error.decide(p))
     assert 100 * costs.value(p, labels) == pytest.approx(error.value(p, labels))
     assert 100 * costs.standard_error(p, labels) == pytest.approx(error.standard_error(p, labels))
@@ -133,7 +133,7 @@ def resampled(labels: NDArray, rng: np.random.Generator) -> NDArray:
     return np.concatenate([rng.choice(members := np.flatnonzero(labels == c), len(members)) for c in np.unique(labels)])
 
 
-@pytest.mark.parametrize("name", ["mean", "accuracy", "cost", "prior"])
+@pytest.mark.parametrize("name", ["mean", "overall", "cost", "prior"])
 def test_standard_errors_are_those_of_the_bootstrap(rng, name):
     p, labels = examples(rng, 900)
     other = softmax(np.log(p) + rng.normal(0, 0.3, p.shape), axis=1)
@@ -167,7 +167,7 @@ def test_words_and_units(goal):
     phrases = {
         "mean": "class-mean error",
         "worst": "mean error of the worst tenth of the classes",
-        "accuracy": "error on classes as frequent as in training",
+        "overall": "overall error at the training prior",
         "cost": "mean cost at the training prior",
         "prior": "error under the prior of 0.2,0.3,0.5",
     }
@@ -311,6 +311,6 @@ def test_where_no_other_example_counts_tau_is_one():
 def test_goals_that_weigh_classes_by_their_frequency(tmp_path):
     (tmp_path / "costs.csv").write_text("0,1\n9,0\n")
     (tmp_path / "prior.csv").write_text("0.9\n0.1\n")
-    goals = ["mean", "worst", "accuracy", f"cost:{tmp_path}/costs.csv", f"prior:{tmp_path}/prior.csv"]
+    goals = ["mean", "worst", "overall", f"cost:{tmp_path}/costs.csv", f"prior:{tmp_path}/prior.csv"]
     weigh = [parse_goal(goal, ("a", "b"), (90, 10)).weighs_by_frequency for goal in goals]
     assert weigh == [False, False, True, True, False]

@@ -13,7 +13,6 @@ from class_uncertainty.posthoc.intervals import (
     difference_interval,
     holm,
     mean_interval,
-    normal_chance,
     paired_p,
     share_interval,
     unpaired_p,
@@ -117,9 +116,3 @@ def test_the_interval_of_a_class_mean_holds_it_in_95_of_100(rng):
         held += low <= 100 * shares.mean() <= high
     assert 0.935 <= held / 2000 <= 0.975
     assert mean_interval([0, 0], [10, 10])[1] > 3  # no errors are not certainty
-
-
-@pytest.mark.parametrize("value", [-2.5, 0.0, 0.3, 4.0])
-def test_the_chance_of_a_normal_interval_is_that_of_its_z(value):
-    reach = 1.959964 * 1.5  # of a standard error of 1.5
-    assert normal_chance(value, value - reach, value + reach) == pytest.approx(2 * stats.norm.sf(abs(value) / 1.5))

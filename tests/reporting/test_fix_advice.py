@@ -29,8 +29,8 @@ def for_goal(goal: str, change: ErrorChange | None, *changes: ErrorChange) -> Fi
 @pytest.mark.parametrize(
     ("report", "harm"),
     [
-        (for_goal("accuracy", UNCLEAR, RISE, UNCLEAR), "the class-mean error clearly rises"),
-        (for_goal("accuracy", UNCLEAR, UNCLEAR, UNCLEAR, RISE, FALL), "the error of 1 class clearly rises"),
+        (for_goal("overall", UNCLEAR, RISE, UNCLEAR), "the class-mean error clearly rises"),
+        (for_goal("overall", UNCLEAR, UNCLEAR, UNCLEAR, RISE, FALL), "the error of 1 class clearly rises"),
         (for_goal("cost:costs.csv", UNCLEAR, RISE, RISE), "the overall error clearly rises"),
         (for_goal("prior:prior.txt", UNCLEAR, RISE, UNCLEAR), "the class-mean error clearly rises"),
         (for_goal("worst", None, UNCLEAR, RISE), "the overall error clearly rises"),
@@ -62,9 +62,9 @@ def test_an_unclear_gain_at_a_clear_price(report, harm):
         priced(FALL, RISE, RISE),
         priced(UNCLEAR, UNCLEAR),
         priced(UNCLEAR, UNCLEAR, ErrorChange(2.0, 0.1, 3.9)),  # of ten classes one rises so by chance
-        for_goal("accuracy", FALL, RISE, RISE, RISE),
+        for_goal("overall", FALL, RISE, RISE, RISE),
         for_goal("worst", None, RISE, RISE, FALL),
-        for_goal("accuracy", None, UNCLEAR, RISE),  # as stored by earlier versions, without its interval
+        for_goal("overall", None, UNCLEAR, RISE),  # as stored by earlier versions, without its interval
         replace(TEN_CLASSES, price=None),  # as stored by earlier versions
     ],
 )
@@ -82,7 +82,7 @@ def test_who_has_learnt_little_needs_another_model_first(error, classes, little)
     assert ("did not fall" in advice) != little
     if little:
         assert f"by guessing {100 - 100 / classes:.0f} %. First find a model that learns: more examples" in advice
-    assert "Little" not in fix_advice(replace(report, goal="accuracy"))  # the most frequent class may suffice
+    assert "Little" not in fix_advice(replace(report, goal="overall"))  # the most frequent class may suffice
 
 
 def test_of_tables_all_kinds_of_models_were_tried():

@@ -26,7 +26,7 @@ COSTS = np.array([[0.0, 1.0], [1.5, 0.0]])
 GOALS = {
     "mean": Goal("mean", EQUAL),
     "worst": Goal("worst", EQUAL, only_worst=True),
-    "accuracy": Goal("accuracy", FREQUENT),
+    "overall": Goal("overall", FREQUENT),
     "cost": Goal("cost:costs.csv", FREQUENT, COSTS),
     "prior": Goal("prior:0.7,0.3", np.array([0.7, 0.3])),
 }

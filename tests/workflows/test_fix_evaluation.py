@@ -91,11 +91,11 @@ def test_sizes_are_of_all_networks_of_a_step(report):
 def test_calibration_is_by_the_prior_of_the_goal(store, digits):
     """Of the same naive networks, under two goals."""
     by_goal = {}
-    for goal in ("mean", "accuracy"):
+    for goal in ("mean", "overall"):
         by_goal[goal] = cu.fix(
             digits, RECIPE, candidates=["naive"], goal=goal, trainings=2, seeds=1, store=store
         ).report.before
-    assert by_goal["mean"].errors == by_goal["accuracy"].errors  # class means, whatever the goal
+    assert by_goal["mean"].errors == by_goal["overall"].errors  # class means, whatever the goal
     p = (
         cu.fit(digits.train, [cu.Lane("naive", 0, RECIPE.lr)], recipe=RECIPE)
         .probabilities(digits.test)[0]
@@ -105,7 +105,7 @@ def test_calibration_is_by_the_prior_of_the_goal(store, digits):
     nll = -np.log(p[np.arange(len(p)), labels])
     means = np.array([nll[labels == c].mean() for c in range(10)])
     assert by_goal["mean"].nll == pytest.approx(means.mean(), rel=1e-4)
-    assert by_goal["accuracy"].nll == pytest.approx(means @ counts / counts.sum(), rel=1e-4)
+    assert by_goal["overall"].nll == pytest.approx(means @ counts / counts.sum(), rel=1e-4)
 
 
 def test_a_finalist_that_learns_nothing_does_not_speak_of_labels(store, digits):
@@ -181,11 +181,11 @@ def test_groups_that_intervals_allow_for_are_said(digits, grouped):
 @pytest.mark.parametrize(
     ("step", "candidate", "goal", "tau", "temperature", "kept"),
     [
-        ("naive", "naive", "accuracy", 0.0, 1.0, True),
+        ("naive", "naive", "overall", 0.0, 1.0, True),
         ("adjusted", "naive", "mean", 0.0, 1.5, True),  # less sure, and of the same class
         ("adjusted", "naive", "mean", 0.5, 1.0, False),
-        ("adjusted", "naive", "accuracy", 1.0, 1.0, True),  # counts are taken out, and the same frequencies put in
-        ("adjusted", "naive", "accuracy", 0.0, 1.0, False),
+        ("adjusted", "naive", "overall", 1.0, 1.0, True),  # counts are taken out, and the same frequencies put in
+        ("adjusted", "naive", "overall", 0.0, 1.0, False),
         ("adjusted", "naive", "cost", 1.0, 1.0, True),
         ("adjusted", "naive", "cost", 1.5, 1.5, False),  # expected costs change with the temperature
         ("adjusted", "naive?rate=4", "mean", 0.0, 1.0, False),
@@ -242,7 +242,7 @@ def test_a_student_that_gives_way_to_naive_training_is_paid_for_and_not_shown(
 ):
     """Steps that do not rest on the search leave it out, and so does every step of one network the trial."""
     worse_without_a_fold(kept)
-    fixed = cu.fix(digits, RECIPE, candidates=rows, goal="accuracy", seeds=1, store=store)
+    fixed = cu.fix(digits, RECIPE, candidates=rows, goal="overall", seeds=1, store=store)
     report, ladder = fixed.report, {one.name: one for one in fixed.report.ladder}
     assert {name: one.trainings for name, one in ladder.items()} == pytest.approx(trainings)
     assert report.cost == pytest.approx(SEARCH + TRIAL + 1)

@@ -1,6 +1,5 @@
-"""`cu demo`: the whole tour on data that come with the package."""
+"""`cu demo`: measure, fix and compare on data that come with the package."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,49 +8,51 @@ import typer
 from class_uncertainty.cli.options import JSON, Command
 from class_uncertainty.cli.start import start
 
-ROWS = ["naive", "cb-rs", "ubrs", "pb-rs", "pb-ubrs", "cb", "ubrw-bot", "ldam-rw", "ubm-ldam-rw", "balanced-softmax"]
+# settled before the demo first ran on them: what comes out is shown, whatever it is
+DATA = "digits-lt:50"
+METHODS = {"naive": "naive training", "cb-literal": "weights by counts", "ubrw": "weights by uncertainty"}
+RATES = [0.1, 0.4]  # each method's is chosen by folds of the training examples
+ESTIMATOR = "online"
+MOST = 3  # classes that are listed by their uncertainty
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--folder", help="Where results and report go.")] = Path("cu-demo"),
+    folder: Annotated[Path, typer.Option("--folder", help="Where results and page go.")] = Path("cu-demo"),
     as_json: JSON = False,
 ) -> None:
-    """Take the whole tour in a minute: fix, measure, compare and report on long-tailed handwritten digits.
-
-    Searches for the best network, trains a five-member ensemble that measures, and ten methods with three seeds each,
-    on real digits from scikit-learn.
-    """
+    """Measure, fix and compare in half a minute, on long-tailed handwritten digits from scikit-learn."""
     with start(Command(store=folder / "runs.sqlite", as_json=as_json)) as running:
         from class_uncertainty.io import origin
-        from class_uncertainty.reporting import html_page, terminal_tables
-        from class_uncertainty.reporting.report_data import galleries_of
+        from class_uncertainty.reporting import html_page
+        from class_uncertainty.reporting.fix_view import change_lines, view_fix
         from class_uncertainty.reporting.section import fix_section
+        from class_uncertainty.reporting.terminal import labelled_lines, line_width, table_lines
         from class_uncertainty.workflows.compare import compare
         from class_uncertainty.workflows.fix import fix
         from class_uncertainty.workflows.measure import measure
 
-        dataset, known = running.prepare("digits-lt:20")
+        width = line_width()
+        dataset, known = running.prepare(DATA)
         made_from = origin("cu demo", dataset.name)
         page = html_page.page_place(made_from, None, folder / "report.html")
-        running.say("Real handwritten digits, made long-tailed: 120 examples of the digit 0, 6 of the digit 9.")
-        running.say("naive -> adjusted -> best single -> ensemble -> student: what each step buys")
+
+        measured = measure(dataset, ESTIMATOR, **known)
+        running.say(f"$ cu measure {DATA} --estimator {ESTIMATOR}")
+        most = sorted(measured.rows, key=lambda row: row.rank_uncertainty)[:MOST]
+        cells = [[row.name, str(row.count), f"{100 * row.uncertainty:.0f} %", f"{row.error:.0f} %"] for row in most]
+        running.say(*table_lines(["class", "train", "share of uncertainty", "error"], cells, width))
+
         fixed = fix(dataset, **known)
-        document = {"fix": running.show(fixed, terminal_tables.print_fix)}
-        running.say("", "How rare is each class, and how unsure are five networks of it?")
-        measured = measure(dataset, **known)
-        document["measure"] = running.show(measured, terminal_tables.print_measured)
-        running.say("", "The same network trained by ten methods, three seeds each:")
-        comparison = compare(dataset, ROWS, **known)
-        document["compare"] = running.show(comparison, terminal_tables.print_comparison)
-        section = replace(
-            fix_section(fixed),
-            classes=measured.rows,
-            methods=comparison.rows,
-            members=measured.estimate.members,
-            galleries=tuple(galleries_of(dataset.train, measured.estimate, measured.rows)),
-        )
-        html_page.write([section], page, made_from=made_from)
-        document["report"] = str(page)
-        running.say("", f"The report, to open in a browser: {page}")
-        running.say("Next, on your own data: cu fix --help, cu measure --help, cu compare --help.")
-        running.answer(document)
+        view = view_fix(fixed.report, dataset)
+        running.say("", f"$ cu fix {DATA}", *change_lines(view, width)[1:])
+        running.say(*labelled_lines("Kept", view.kept, width))
+
+        compared = compare(dataset, [*METHODS], lrs=RATES, choose_lr=True, estimator=ESTIMATOR, **known)
+        running.say("", "Class uncertainty in place of counts, learning rates tuned alike, three seeds:")
+        cells = [[METHODS[row.method], f"{row.error:.1f} ± {row.error_sd:.1f} %"] for row in compared.rows]
+        running.say(*table_lines(["method", "class-mean error"], cells, width))
+
+        html_page.write([fix_section(fixed)], page, made_from=made_from)
+        running.say(f"Page: {page}", "Your data: cu check photos; cu fix photos --save model; cu predict model new")
+        answers = {"measure": measured.document(), "fix": fixed.document(), "compare": compared.document()}
+        running.answer(answers | {"report": str(page)})

@@ -1,7 +1,6 @@
 """`cu fix`: from data to the best network that a number of trainings buys."""
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +14,8 @@ from class_uncertainty.runs.comparison import MAX_SEEDS
 from class_uncertainty.workflows.fix_plan import HEAD_TRAININGS, TRAININGS
 
 CANDIDATES_HELP = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change 'cu list candidates'."
-PRIORS = {"equal": "--goal mean", "train": "--goal accuracy"}  # what other commands call the priors of these goals
-GOAL = "What is best: mean, worst, accuracy, cost:FILE.csv or prior:FILE."
+PRIORS = {"equal": "--goal mean", "train": "--goal overall"}  # what other commands call the priors of these goals
+GOAL = "What is best: mean, worst, overall, cost:FILE.csv or prior:FILE."
 DEPLOY = (
     "What may be kept: one network, or an ensemble where that is better; by default one, and of tables an ensemble."
 )
@@ -25,7 +24,6 @@ SPENT = "What may be spent, in trainings of one naive network: "
 SPENT += f"{TRAININGS:g}, or {HEAD_TRAININGS:g} for tables and with the recipe embeddings."
 LABEL_ISSUES = "Whether to look for wrong labels: by default for images, as labels of tables are often facts."
 SEEDS = "Networks before and after, for the ±, which --trainings does not count: 3, or 1 for tables; seed 0 is saved."
-ALL_CLASSES = "List every class before and after, however many there are."
 
 
 @shared(*COLUMNS, *TRAINING, *PLACE)
@@ -40,7 +38,6 @@ def fix(
     save: options.SAVE = None,
     embed_weights: options.EMBED_WEIGHTS = False,
     label_issues: Annotated[bool | None, options.optional(LABEL_ISSUES)] = None,
-    all_classes: Annotated[bool, typer.Option("--all-classes", help=ALL_CLASSES)] = False,
     page: Annotated[Path | None, options.optional(PAGE, "PAGE.html", "--report")] = None,
     costs: Annotated[str | None, options.elsewhere("--costs", "--cost", instead="--goal cost:")] = None,
     prior: Annotated[str | None, options.elsewhere("--prior", instead="--goal prior:", **PRIORS)] = None,
@@ -50,12 +47,12 @@ def fix(
     Candidates are ways to train one network. All of them are judged on a fold of the training examples that their
     networks never saw, and the best few on more folds. Then an ensemble of the best, and a student that learns from it,
     are tried on a fold that none of them saw. The result is a ladder, which says what each step gains and costs: naive,
-    adjusted for the counts, best single, ensemble, student. The step that clearly gains is kept. For accuracy and
-    costs, naive training is kept where the choice is worse on folds that it was not chosen on. Before and after are
+    adjusted for the counts, best single, ensemble, student. The step that clearly gains is kept. For the goals overall
+    and cost, naive training is kept where the choice is worse on folds that it was not chosen on. Before and after are
     judged on the test split, or by folds without one.
 
     **--goal** is what counts. *mean*: every class alike, the class-mean error. *worst*: the worst tenth of the classes.
-    *accuracy*: classes as frequent as in training. *cost:FILE.csv*: what each mistake costs, a row for each class and a
+    *overall*: classes as frequent as in training. *cost:FILE.csv*: what each mistake costs, a row for each class and a
     column for each prediction. *prior:FILE*: classes as frequent as the file says.
 
     **--candidates** names them: *"balanced-softmax,cb-rs?rate=2&schedule=cosine"* are two. A sign changes the list that
@@ -72,9 +69,10 @@ def fix(
     with start(command, data) as running:
         from class_uncertainty.data.spec import file_stem, paths_named
         from class_uncertainty.io import origin
+        from class_uncertainty.reporting.fix_view import fix_lines, view_fix
         from class_uncertainty.reporting.html_page import page_place, write
         from class_uncertainty.reporting.section import fix_section
-        from class_uncertainty.reporting.terminal_tables import print_fix
+        from class_uncertainty.reporting.terminal import line_width
         from class_uncertainty.training.model_files import files_of
         from class_uncertainty.workflows.fix import fix as fix_classes
 
@@ -98,12 +96,11 @@ def fix(
             label_issues=label_issues,
             **known,
         )
-        document = running.show(fixed, partial(print_fix, all_classes=all_classes))
         files = [*fixed.files]
         try:
             files += write([fix_section(fixed)], page, made_from=made_from)
         except InputError as error:  # a package that pages need is missing: what was found is told all the same
             notice(f"{page} was not written: {error}")
-        running.say(*(f"wrote {file}" for file in files))
+        running.show_lines(fix_lines(view_fix(fixed.report, fixed.dataset), running.verbosity, line_width(), files))
         left_out = [asdict(part) for part in dataset.left_out]
-        running.answer(document | {"left_out": left_out, "files": [str(file) for file in files]})
+        running.answer(fixed.document() | {"left_out": left_out, "files": [str(file) for file in files]})

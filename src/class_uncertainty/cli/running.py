@@ -15,6 +15,7 @@ from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_
 from class_uncertainty.io import check_unread
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.reporting import terminal
+from class_uncertainty.reporting.data_view import describe_data
 from class_uncertainty.reporting.glossary import explained
 from class_uncertainty.reporting.news_view import print_news
 from class_uncertainty.reporting.progress import LiveProgress
@@ -105,10 +106,11 @@ class Running:
             self.say(prefix + note)
         with self.loader() as load_data:
             dataset = load_data(named_data)
+        self.say(f"{prefix}{describe_data(dataset)}")
         for part in dataset.left_out:
-            self.say(f"{prefix}{part}")
+            self.say(f"! {part}")
         if note := describe_duplicates(dataset):
-            self.say(prefix + note)
+            self.say(f"! {note}")
         name = self.recipe
         if command.pretrained and name is None and dataset.train.is_images:
             name = FINE_TUNE

@@ -248,6 +248,13 @@ def file_stem(name: str) -> str:
     return re.sub(r"\W+", "-", stem)[:STEM_LENGTH].strip("-") or "data"
 
 
+def short_name(name: str) -> str:
+    """The data as people call them: 'churn.csv' of csv:churn.csv?label=kind, 'digits-lt:20' of digits-lt:20."""
+    head = _head(name)
+    path = head.partition(":")[2]
+    return path if path.strip("0123456789.") else head
+
+
 def _head(name: str) -> str:
     """The data of a full name, without their options."""
     return split_query(split_backbone(name)[0])[0]

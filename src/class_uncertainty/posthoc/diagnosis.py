@@ -32,7 +32,7 @@ KINDS = {  # of verdicts; "" is said of a class with which nothing is wrong
     "hard": "hard",
     "confused": "confused",
     "noise": "label noise",
-    "scarce": "few training examples",
+    "scarce": "few examples",
     "threshold": "threshold",
     "unclear": "cause unclear",
     "unknown": "too few test examples",

@@ -14,10 +14,8 @@ from class_uncertainty.posthoc.intervals import (
     changed,
     design_effects,
     error_intervals,
-    holm,
     interval_of_mean,
     loss_interval,
-    normal_chance,
     paired_reach,
     sum_by_class,
 )
@@ -60,6 +58,8 @@ class Price:
     before: tuple[tuple[float, float], ...] = ()  # (C,) intervals of the errors before; () in earlier versions
     after: tuple[tuple[float, float], ...] = ()  # and of those after
     goal: ErrorChange | None = None  # of what the goal measures, if that is neither the class-mean error nor the worst
+    # (C,) changes with intervals that hold for all judged classes at once; () in earlier versions
+    together: tuple[ErrorChange, ...] = ()
 
     def __repr__(self) -> str:
         mean, overall = (decimal(change.change, 1, "+") for change in (self.mean, self.overall))
@@ -67,8 +67,14 @@ class Price:
 
     @property
     def is_clear(self) -> NDArray[np.bool_]:
-        """(C,) whether a class changes clearly: corrected by Holm, chance names any with about 5 %."""
-        return holm([normal_chance(*astuple(change)) for change in self.classes]) <= LEVEL
+        """(C,) whether a judged class changes clearly: by chance that names any with at most about 5 %."""
+        clear = [change.is_clear for change in self.corrected]
+        return np.array(clear) & (np.array(self.examples) >= HANDFUL)
+
+    @property
+    def corrected(self) -> tuple[ErrorChange, ...]:
+        """(C,) the changes of classes with the intervals that verdicts follow."""
+        return self.together or self.classes
 
     @property
     def risen(self) -> int:
@@ -109,16 +115,18 @@ def price(
     """The Price, from how wrong each example is (N,) before and after: the share of seeds that are.
 
     The intervals of classes and of all examples are Bonett and Price's; that of the mean combines those of the classes.
-    Errors have Clopper and Pearson's.
+    Those that hold together are corrected for the number of judged classes, by Bonferroni. Errors have Clopper and
+    Pearson's.
     With groups (N,) the counts are divided by design effects, and the mean's is at least as wide as that of groups.
     """
     examples = np.bincount(labels, minlength=classes)
     better, worse = changed(before, after, labels, classes)
     effects = design_effects(after - before, labels, classes, groups)
     effect = design_effects(after - before, np.zeros_like(labels), 1, groups).item()
-    by_class = zip(better.tolist(), worse.tolist(), examples.tolist(), effects.tolist(), strict=True)
-    unknown = ErrorChange(np.nan, np.nan, np.nan)
-    changes = tuple(_change(*numbers) if numbers[2] else unknown for numbers in by_class)
+    by_class = list(zip(better.tolist(), worse.tolist(), examples.tolist(), effects.tolist(), strict=True))
+    changes = tuple(_change(*numbers) for numbers in by_class)
+    corrected_level = LEVEL / max(int((examples >= HANDFUL).sum()), 1)
+    together = tuple(_change(*numbers, corrected_level) for numbers in by_class)
     weights = (examples > 0) / np.count_nonzero(examples)
     mean = change_of_mean(changes, weights)
     mean = _allowing_for(groups, mean, 100 * (after - before) * weights[labels] / examples[labels])
@@ -127,7 +135,7 @@ def price(
     errors = (100 * sum_by_class(side, labels, classes) / np.maximum(examples, 1) for side in (before, after))
     sides = zip(errors, (before, after), strict=True)
     ends_before, ends_after = (error_intervals(*side, labels, classes, groups) for side in sides)
-    return Price(tuple(examples.tolist()), overall, mean, changes, ends_before, ends_after)
+    return Price(tuple(examples.tolist()), overall, mean, changes, ends_before, ends_after, together=together)
 
 
 def goal_change(
@@ -162,6 +170,9 @@ def change_of_mean(changes: Sequence[ErrorChange], weights: NDArray[np.float64])
     return ErrorChange(*interval_of_mean(values, low, high, weights))
 
 
-def _change(better: float, worse: float, examples: int, effect: float) -> ErrorChange:
-    low, high = change_interval(better / effect, worse / effect, examples / effect)
-    return ErrorChange(100 * (worse - better) / max(examples, 1), float(low), float(high))
+def _change(better: float, worse: float, examples: int, effect: float, level: float = LEVEL) -> ErrorChange:
+    """The change of a class; NaN without examples."""
+    if not examples:
+        return ErrorChange(np.nan, np.nan, np.nan)
+    low, high = change_interval(better / effect, worse / effect, examples / effect, level)
+    return ErrorChange(100 * (worse - better) / examples, float(low), float(high))

@@ -126,7 +126,8 @@ class FixReport:
     after: Evaluation
     ladder: tuple[Step, ...] = ()
     rungs: tuple[Rung, ...] = ()
-    findings: tuple[Verdict, ...] = ()  # one a class; in reports of earlier versions of some classes
+    findings: tuple[Verdict, ...] = ()  # on naive networks, one a class, from examples that they never saw
+    folds: int = 0  # that judged before and after; 0 for a test split
     label_issues: tuple[LabelIssue, ...] = ()
     witnesses: int | None = None  # networks that judge labels; None where labels were not checked
     note: str = ""

@@ -18,7 +18,7 @@ from class_uncertainty.measures.measures import Stats, Vector
 from class_uncertainty.metrics import check_prior, decide, errors_by_class, prior_weights, worst_classes
 from class_uncertainty.text import enumerated
 
-GOALS = ("mean", "worst", "accuracy", "cost:FILE.csv", "prior:FILE")
+GOALS = ("mean", "worst", "overall", "cost:FILE.csv", "prior:FILE")
 NAMED = 5  # classes in a refusal
 
 Matrix = NDArray[np.float64]  # (C, C)
@@ -36,7 +36,7 @@ class Goal:
     Attributes
     ----------
     name : str
-        As typed: 'mean', 'worst', 'accuracy', 'cost:FILE' or 'prior:FILE'.
+        As typed: 'mean', 'worst', 'overall', 'cost:FILE' or 'prior:FILE'.
     prior : array (C,)
         How frequent the classes are where the network is used; of sum 1.
     costs : array (C, C), optional
@@ -69,8 +69,8 @@ class Goal:
 
     @property
     def weighs_by_frequency(self) -> bool:
-        """Whether classes count as naive training weighs them: for 'accuracy' and costs."""
-        return self.name.partition(":")[0] in ("accuracy", "cost")
+        """Whether classes count as naive training weighs them: for 'overall' and costs."""
+        return self.name.partition(":")[0] in ("overall", "cost")
 
     def describe(self) -> str:
         """The value in words, to stand inside a sentence."""
@@ -78,7 +78,7 @@ class Goal:
         return {
             "mean": "class-mean error",
             "worst": "mean error of the worst tenth of the classes",
-            "accuracy": "error on classes as frequent as in training",
+            "overall": "overall error at the training prior",
             "cost": "mean cost at the training prior",
         }.get(kind, f"error under the prior of {file}")
 
@@ -168,12 +168,12 @@ def check_goal(text: str) -> None:
 def parse_goal(text: str, classes: Sequence[str], counts: ArrayLike) -> Goal:
     """The goal of that name, with its file read.
 
-    Costs are met at the frequencies of the training data, as errors are with 'accuracy'.
+    Costs are met at the frequencies of the training data, as errors are with 'overall'.
 
     Parameters
     ----------
     text : str
-        'mean', 'worst', 'accuracy', 'cost:FILE.csv' or 'prior:FILE'.
+        'mean', 'worst', 'overall', 'cost:FILE.csv' or 'prior:FILE'.
     classes : sequence of str
     counts : array (C,)
         Training examples of each class.
@@ -186,7 +186,7 @@ def parse_goal(text: str, classes: Sequence[str], counts: ArrayLike) -> Goal:
             raise InputError(f"goal {text!r}: {error}") from None
     if kind == "cost":
         return Goal(text, frequencies(counts), read_costs(file, classes))
-    prior = frequencies(counts) if kind == "accuracy" else check_prior(None, len(classes))
+    prior = frequencies(counts) if kind == "overall" else check_prior(None, len(classes))
     return Goal(text, prior, only_worst=kind == "worst")
 
 
@@ -205,7 +205,7 @@ def is_clear(gain: float, standard_error: float) -> bool:
 
 
 def frequencies(counts: ArrayLike) -> Vector:
-    """How frequent the classes are in training: the prior of 'train' and of the goal 'accuracy'."""
+    """How frequent the classes are in training: the prior of 'train' and of the goal 'overall'."""
     checked_counts = Stats(counts).counts
     return checked_counts / checked_counts.sum()
 

@@ -122,14 +122,6 @@ def normal_quantile(level: float = LEVEL) -> float:
     return -float(ndtri(level / 2))
 
 
-def normal_chance(value: float, low: float, high: float) -> float:
-    """Two-sided P that a value is chance, and 0 the truth, from its normal interval: by the end that is nearer to 0."""
-    from scipy.special import ndtr
-
-    reach = abs(value - (low if value > 0 else high))
-    return 2 * float(ndtr(-normal_quantile() * abs(value) / max(reach, 1e-9)))
-
-
 def changed(before: Numbers, after: Numbers, labels: NDArray[np.int64], classes: int) -> tuple[Numbers, Numbers]:
     """(C,) examples that got better, and that got worse: from how wrong each one (N,) is, 0 to 1, before and after."""
     better, worse = (np.maximum(gain, 0) for gain in (before - after, after - before))

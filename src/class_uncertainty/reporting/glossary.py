@@ -20,7 +20,7 @@ GLOSSARY = {
     "data can settle. The rest is doubt that all networks share.",
     "ECE": "Expected calibration error: by how much confidence, the probability of the predicted class, and the share "
     "of right predictions differ, on average. Balanced: with all classes equally frequent.",
-    "Few training examples": "A rare class that stays worse than the others once its count is adjusted for: its "
+    "Few examples": "A rare class that stays worse than the others once its count is adjusted for: its "
     "examples are too few to learn it from, or it is hard. Predictions alone do not tell which.",
     "Fold, out-of-fold": "The training examples are split into parts. Out-of-fold predictions for a part come from a "
     "network that was trained without it.",

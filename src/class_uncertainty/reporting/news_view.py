@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG
 from class_uncertainty.reporting import ladder_view
-from class_uncertainty.reporting.terminal import print_fitting, say
+from class_uncertainty.reporting.fix_view import rung_lines
+from class_uncertainty.reporting.terminal import line_width, say
 from class_uncertainty.reporting.terminal_tables import print_methods
 from class_uncertainty.runs.rows import method_rows
 from class_uncertainty.runs.watcher import Decided, Diagnosed, News, RowTrained, RungsJudged
@@ -32,11 +33,7 @@ def print_news(pieces: Sequence[News]) -> None:
         say(*describe_news(diagnosed[-1]))
     if judged := [news for news in pieces if isinstance(news, RungsJudged)]:
         for rung in judged[-1].rungs:
-            table = ladder_view.rung_table(judged[-1], rung)
-            say(f"{ladder_view.rung_caption(judged[-1], rung)}:")
-            _, _, behind, trainings, outcome = table.columns
-            print_fitting(table.columns, table.texts, drop=(trainings, behind, outcome), words=(outcome,))
-        say("±: a standard error, over the examples.")
+            say(f"{ladder_view.rung_caption(judged[-1], rung)}:", *rung_lines(judged[-1], rung, line_width()))
     for news in pieces:
         if isinstance(news, Decided):
             say(news.why)

@@ -118,7 +118,10 @@ class LiveProgress(Watcher):
     def _write_lines(self) -> None:
         """Write a line whenever it is time, whatever trains meanwhile, until the workflow has ended."""
         while not self.closed.wait(max(0.0, self.next_line - time.monotonic())):
+            is_first = self.next_line == self.began + FIRST_LINE
             self.next_line = time.monotonic() + LINE_INTERVAL
+            if is_first and self.step is None:  # nothing may have to be trained
+                continue
             with suppress(OSError, ValueError):  # stderr is full or closed: training goes on
                 _write(self.line())
 

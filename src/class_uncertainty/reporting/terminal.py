@@ -71,21 +71,27 @@ def line_width() -> int:
     return LINE_WIDTH
 
 
-def table_lines(columns: Sequence[str], rows: Rows, width: int, left: int = 1) -> list[str]:
-    """A table without rules, two spaces before each column: the first `left` columns left-aligned, the others right.
+def table_lines(columns: Sequence[str], rows: Rows, width: int, words: Sequence[str] = ()) -> list[str]:
+    """The lines of `table_rows`, the headings first."""
+    return [line for lines in table_rows(columns, rows, width, words) for line in lines]
 
-    A cell of the first column that has no room goes on in the next line. Nothing is dropped.
+
+def table_rows(columns: Sequence[str], rows: Rows, width: int, words: Sequence[str] = ()) -> list[list[str]]:
+    """A table without rules as the lines of its headings and of each row, with two spaces before each column.
+
+    The first column and those of `words` are aligned left, the others right, as numbers are. A first cell that has no
+    room goes on in the next line. Nothing is dropped.
     """
     cells = [[shown(printable(cell)) for cell in row] for row in (columns, *rows)]
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
-    widths[0] = max(min(widths[0], width - sum(widths[1:]) - 2 * len(widths)), NARROWEST)
+    room = width - sum(widths[1:]) - 2 * len(widths)
+    widths[0] = min(widths[0], max(room, NARROWEST))
+    is_left = [i == 0 or column in words for i, column in enumerate(columns)]
     lines = []
     for first, *others in cells:
         name, *more = _folded(first, widths[0])
-        padded = [_padded(name, widths[0], True)]
-        padded += [_padded(cell, widths[i], i < left) for i, cell in enumerate(others, 1)]
-        lines.append(("  " + "  ".join(padded)).rstrip())
-        lines += [f"  {part}" for part in more]
+        padded = [_padded(cell, widths[i], is_left[i]) for i, cell in enumerate([name, *others])]
+        lines.append([("  " + "  ".join(padded)).rstrip(), *(f"  {part}" for part in more)])
     return lines
 
 

@@ -1,20 +1,12 @@
 """What the workflows return, as tables and sentences for a terminal."""
 
 from collections.abc import Sequence
-from math import isnan
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from class_uncertainty.data import Dataset
 from class_uncertainty.estimation import members_method
 from class_uncertainty.estimation.estimators import SAVED
-from class_uncertainty.posthoc.diagnosis import nothing_wrong, spoken
-from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.reporting import ladder_view
-from class_uncertainty.reporting.before_after import FINDING_KINDS, NAME_ALL, changes, key_figures, price_sentences
-from class_uncertainty.reporting.column_notes import CHANGE_NOTES, CLASS_NOTES, ESTIMATOR_NOTES, METHOD_NOTES, notes_on
-from class_uncertainty.reporting.fix_advice import fix_advice
-from class_uncertainty.reporting.label_issue_view import summary
+from class_uncertainty.reporting.column_notes import CLASS_NOTES, ESTIMATOR_NOTES, METHOD_NOTES, notes_on
 from class_uncertainty.reporting.section import (
     SAME_NETWORK,
     describe_collapsed,
@@ -37,13 +29,13 @@ from class_uncertainty.runs.rows import (
     shared_marks,
     spearman,
 )
-from class_uncertainty.text import amount_of, decimal, in_list
+from class_uncertainty.text import decimal
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.workflows.compare import Comparison
 from class_uncertainty.workflows.measure import EstimatorComparison, Measured
 
 if TYPE_CHECKING:
-    from class_uncertainty.workflows.fix import Fix
+    pass
 
 MEANINGFUL = 10  # classes that a rank correlation needs to say much
 NOTICEABLE = 0.01  # of the training images: from so many copies on, they are told of wherever classes are measured
@@ -114,77 +106,6 @@ def print_estimator_comparison(comparison: EstimatorComparison) -> None:
     )
     if comparison.folds:
         say(describe_folds(comparison.folds, comparison.dataset))
-
-
-def print_fix(fixed: "Fix", all_classes: bool = False) -> None:
-    """What each step bought, what was wrong, what changed, what it cost, and labels worth a look."""
-    report = fixed.report
-    dropped = print_ladder(report)
-    print_findings(report)
-    print_changes(report, all_classes)
-    if advice := fix_advice(report):
-        say(advice)
-    repeats = ", without repeats for the ±" if report.seeds > 1 else ""
-    cost = f"Trainings: {report.cost:.3g} of {report.allowed:.3g}, in units of one naive training{repeats}."
-    sentences = (report.note, ladder_view.kept_sentence(report), cost, ladder_view.judged_sentence(report))
-    say(" ".join(filter(None, sentences)))
-    say(ladder_view.ladder_notes(report, dropped), *describe_network(fixed.network))
-    if labels := summary(report):
-        say(labels)
-    if issues := report.label_issues:
-        phrases = [f"{in_list(issue.name)} ({in_list(issue.label)}: {in_list(issue.guess)}?)" for issue in issues]
-        first = ", ".join(phrases[:LISTED])
-        more = f", and {len(issues) - LISTED} more in the report" if len(issues) > LISTED else ""
-        say(f"Labels worth a look: {first}{more}.")
-
-
-def print_findings(report: FixReport) -> None:
-    """What was wrong with which class, the worst first."""
-    verdicts = spoken(report.findings)
-    if report.basis:
-        say(report.basis)
-    if report.findings and not verdicts:
-        say(nothing_wrong(fmean(report.before.errors)))
-    for verdict in verdicts[:MOST_FINDINGS]:
-        kind = FINDING_KINDS.get(verdict.kind, "")
-        say(f"{kind[:1].upper()}{kind[1:]}{report.without_costs} – {verdict.text}." if kind else verdict.text)
-    if (more := len(verdicts) - MOST_FINDINGS) > 0:
-        them = amount_of(more, "more finding", "more findings")
-        say(f"{them}: the report and --json list {'it' if more == 1 else 'them'}.")
-
-
-def print_ladder(report: FixReport) -> list[str]:
-    """Why a step was kept, and the steps; the columns that had no room. How they train then stands below."""
-    if report.why:
-        say(report.why)
-    if not report.ladder:
-        return []
-    ladder, how = ladder_view.ladder_table(report), [ladder_view.HOW]
-    dropped = print_fitting(ladder.columns, ladder.texts, ladder_view.DROPPED_FIRST, words=how, unnamed=how)
-    if ladder_view.HOW in dropped:
-        say(ladder_view.trained_by(report))
-    return dropped
-
-
-def print_changes(report: FixReport, all_classes: bool = False) -> None:
-    """All classes or, of many, those that changed most and those with findings; the means; and what it costs."""
-    rows = sorted(changes(report), key=lambda row: (isnan(row.change), row.change))
-    listed = rows
-    if len(rows) > NAME_ALL and not all_classes:
-        named = {finding.label for finding in spoken(report.findings)[:LISTED]}
-        listed = [row for i, row in enumerate(rows) if not LISTED <= i < len(rows) - LISTED or row.name in named]
-    lines = []
-    for row in listed:
-        examples, change = "–" if row.examples is None else f"{row.examples:,}", decimal(row.change, 1, "+")
-        sides = (decimal(row.before, 1), row.interval, decimal(row.after, 1), change, row.change_interval)
-        lines.append((row.name, f"{row.count:,}", examples, *sides, row.verdict))
-    lines += [(what, "", "", before, "", after, "", "", "") for what, before, after in key_figures(report)]
-    wrong = f"what was wrong{report.without_costs}".replace(", ", ",\n")
-    columns = ("class", "train", "test", "before %", "95 %", "after %", "change", "its 95 %", wrong)
-    dropped = print_fitting(columns, lines, ("train", wrong, "95 %", "its 95 %", "change", "test"), words=(wrong,))
-    if hidden := len(rows) - len(listed):
-        say(f"{hidden} of {len(rows)} classes are not shown: --all-classes or the report lists them.")
-    say(*filter(None, [" ".join(notes_on(CHANGE_NOTES, dropped))]), *price_sentences(report))
 
 
 def print_classes(rows: Sequence[ClassRow], judged: str = "naive ") -> None:

@@ -127,7 +127,7 @@ class Fix:
         for c, name in enumerate(report.classes):
             before, after = float(report.before.means[c]), float(report.after.means[c])
             numbers = {"before": before, "after": after, "change": after - before}
-            bounds = report.price.classes[c] if report.price and not isnan(before) else None
+            bounds = report.price.corrected[c] if report.price and not isnan(before) else None
             ends = {"change_low": bounds.low if bounds else None, "change_high": bounds.high if bounds else None}
             rows.append({"name": name, "count": report.counts[c], **numbers, **ends, "kind": kinds.get(name, "")})
         return rows
@@ -151,10 +151,10 @@ def fix(
     """Train the best network that a number of trainings buys, chosen on examples that the choosing networks never saw.
 
     Candidates are judged out-of-fold, adjusted for the counts, and dropped early. The best of them, an ensemble of it
-    and a student of that ensemble are the steps to choose from. For accuracy and costs, the naive network is kept where
-    the choice is worse on folds that it was not chosen on. Before and after are judged on the test split, or by folds
-    without one. Nothing is chosen on a test split. Without one, whether several kinds are averaged is decided on the
-    same folds, and so are the finalists.
+    and a student of that ensemble are the steps to choose from. For the goals "overall" and "cost", the naive network
+    is kept where the choice is worse on folds that it was not chosen on. Before and after are judged on the test split,
+    or by folds without one. Nothing is chosen on a test split. Without one, whether several kinds are averaged is
+    decided on the same folds, and so are the finalists.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def fix(
     candidates : list of str or Candidate, optional
         What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change `cu list candidates`.
     goal : str
-        What is best: "mean" (class-mean error), "worst" (error of the worst tenth of the classes), "accuracy" (error
+        What is best: "mean" (class-mean error), "worst" (error of the worst tenth of the classes), "overall" (error
         where classes are as frequent as in training), "cost:FILE.csv" (a matrix of costs) or "prior:FILE".
     deploy : str
         "one" network, or an "ensemble" where that is better; by default one, and of tables an ensemble, which averages

@@ -93,7 +93,7 @@ def single_step(candidate: Candidate) -> str:
 def choose(dataset: Dataset, search: Search, alternatives: Alternatives, plan: FixPlan) -> Choices:
     """What is kept: for the fold None and, where folds are judged, for each of them.
 
-    For accuracy and costs, naive training is kept where the choice is worse than it.
+    For the overall error and costs, naive training is kept where the choice is worse than it.
     """
     train, goal, deploy = dataset.train, plan.goal, plan.deploy
     folds = dict.fromkeys([None, *judged_folds(dataset)])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data import Data
 from class_uncertainty.metrics import Outcomes
-from class_uncertainty.posthoc.diagnosis import diagnose
+from class_uncertainty.posthoc.diagnosis import Verdict, diagnose
 from class_uncertainty.posthoc.error_changes import Price, goal_change, price
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import ADJUSTED, ENSEMBLE, NAIVE, STUDENT, FixReport, JudgedPredictions, Step
@@ -75,9 +75,8 @@ def evaluate_fix(
         after=kept.judged,
         ladder=tuple(ladder),
         rungs=tuple(rung.keeping([row.name for row in choice.candidates]) for rung in search.rungs),
-        findings=diagnose(
-            labels, p[NAIVE], counts, classes=dataset.classes, suspect=_suspect(issues, train), groups=groups
-        ),
+        findings=_findings(context, search, networks, p[NAIVE], issues),
+        folds=0 if dataset.test else FOLDS,
         label_issues=issues,
         witnesses=len(witnesses) or None,
         kind=kind_of(baseline.recipe(context.recipe), context.device),  # of the stored results
@@ -93,6 +92,25 @@ def evaluate_fix(
     )
     context.store.add_fix_report(key, dataset.fingerprint, report)
     return report
+
+
+def _findings(
+    context: Context, search: Search, networks: FixNetworks, p: NDArray[np.float64], issues: Sequence[LabelIssue]
+) -> tuple[Verdict, ...]:
+    """Why classes are worse than the others under naive networks, from examples that these never saw.
+
+    Where folds judge, p (S, N, C) is of such examples. Else the search has judged naive networks on training examples;
+    no verdict follows where naive training was no candidate.
+    """
+    train = context.train
+    counts, suspect = train.counts, _suspect(issues, train)
+    if context.dataset.test is None:
+        labels, groups = judged_labels(context.dataset), judged_groups(context.dataset)
+        return diagnose(labels, p, counts, classes=train.classes, suspect=suspect, groups=groups)
+    unseen = search.evidence.get(networks.baseline.name)
+    if unseen is None:
+        return ()
+    return diagnose(unseen.labels, unseen.p, counts, classes=train.classes, suspect=suspect, groups=unseen.groups)
 
 
 def _changes(

@@ -38,7 +38,7 @@ def test_measuring_is_counted(store, digits, recipe):
     assert fix.report.ladder[0].candidate == "naive"  # though it was no candidate
 
 
-@pytest.mark.parametrize("goal", ["accuracy", "worst", "cost:costs.csv", "prior:prior.csv"])
+@pytest.mark.parametrize("goal", ["overall", "worst", "cost:costs.csv", "prior:prior.csv"])
 def test_goals(goal, store, digits, recipe, tmp_path, monkeypatch):
     """What is reported is the goal's value of the deployed network's decisions."""
     monkeypatch.chdir(tmp_path)
@@ -54,7 +54,7 @@ def test_goals(goal, store, digits, recipe, tmp_path, monkeypatch):
     by_class = np.array([wrong[labels == c].mean() for c in range(10)])
     paid = costs[labels, (p @ costs).argmin(axis=1)]
     value = {
-        "accuracy": by_class @ (counts / counts.sum()),
+        "overall": by_class @ (counts / counts.sum()),
         "worst": by_class.max(),
         "cost:costs.csv": np.array([paid[labels == c].mean() for c in range(10)]) @ (counts / counts.sum()),
         "prior:prior.csv": by_class @ prior,

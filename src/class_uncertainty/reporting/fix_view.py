@@ -1,0 +1,407 @@
+"""A fix as the terminal and the page say it, computed once from its report."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from class_uncertainty.data import Dataset
+from class_uncertainty.metrics import FEW, MANY
+from class_uncertainty.posthoc.diagnosis import KINDS, UNJUDGED, spoken
+from class_uncertainty.posthoc.error_changes import HANDFUL, ErrorChange, Price, change_of_mean
+from class_uncertainty.posthoc.evaluation import FIGURES
+from class_uncertainty.posthoc.fix_report import ENSEMBLE, NAIVE, STUDENT, FixReport, Step
+from class_uncertainty.posthoc.goal import value_digits
+from class_uncertainty.reporting import label_issue_view, ladder_view
+from class_uncertainty.reporting.data_view import describe_data
+from class_uncertainty.reporting.terminal import Verbosity, labelled_lines, table_lines, table_rows
+from class_uncertainty.text import amount, amount_of, decimal
+from class_uncertainty.training.candidate import Candidate
+
+MOST_ROWS = 8  # classes that are listed
+MANY_CLASSES = 20  # from so many on, classes are also grouped by their counts, and the worst tenth is named
+PRECISE = 100  # test examples of each listed class, from which errors have a decimal
+LEARNT = 0.15  # of the way from guessing to no error: who has come less far has learnt little
+COLUMNS = ("class", "before", "after", "change", "95 % interval", "", "why")
+WORDS = ("", "why")
+MISSING = "-"
+
+
+@dataclass(frozen=True)
+class ClassChange:
+    """What is measured of a class, or of several together, before and after: its error in percent, or a mean cost."""
+
+    name: str
+    train: int | None  # training examples; None of several classes
+    examples: int  # test examples
+    before: float
+    after: float
+    interval: ErrorChange | None  # of the change, at 95 %, with the correction of the verdict; None where unknown
+    is_clear: bool
+    why: str = ""  # why it was worse than the others before, from out-of-fold predictions
+    unit: str = " %"
+
+    @property
+    def change(self) -> float:
+        """Below 0 where the error falls. Rounding hides differences from summing in another order."""
+        return round(self.after - self.before, 9) + 0.0
+
+    @property
+    def clearly_rises(self) -> bool:
+        return self.is_clear and self.change > 0
+
+    @property
+    def clearly_falls(self) -> bool:
+        return self.is_clear and self.change < 0
+
+
+@dataclass(frozen=True)
+class FixView:
+    """What the terminal and the page say of a fix."""
+
+    report: FixReport  # ladder, rungs and label issues are shown folded, or with --verbose
+    data: str  # 'photos: 2,022 training and 505 test images, 6 classes of 110 to 475'
+    judged_on: str  # '505 test images' or '5 folds'
+    shown: Sequence[ClassChange]  # clear losses, clear gains, and the worst class before
+    others: Sequence[ClassChange]
+    not_judged: Sequence[ClassChange]  # with fewer than HANDFUL test examples
+    totals: Sequence[ClassChange]  # 'class mean', 'overall', and what else the goal measures
+    sizes: Sequence[ClassChange]  # classes with many, medium and few training examples, where there are many classes
+    kept: str  # what was kept, and on which evidence
+    cost: str  # what clearly gets worse, and which goal avoids that; "" where nothing does
+    warnings: Sequence[str]  # what makes the gain doubtful
+
+    @property
+    def keeps_naive(self) -> bool:
+        """Whether what is kept decides as naive training does, so that no class changes."""
+        return self.report.step == NAIVE or self.report.keeps_naive
+
+    @property
+    def classes(self) -> list[ClassChange]:
+        """All of them, those that cannot be judged last."""
+        return [*self.shown, *self.others, *self.not_judged]
+
+
+def view_fix(report: FixReport, dataset: Dataset | None = None) -> FixView:
+    """Read a report; of one that was stored, the data set may be gone."""
+    rows = class_changes(report)
+    judged = [row for row in rows if row.examples >= HANDFUL]
+    worst = sorted(judged, key=lambda row: -row.before)
+    losses = sorted((row for row in judged if row.clearly_rises), key=lambda row: -row.change)
+    gains = sorted((row for row in judged if row.clearly_falls), key=lambda row: row.change)
+    shown = list(dict.fromkeys([*losses[: MOST_ROWS - 1], *gains]))[: MOST_ROWS - 1]
+    shown = list(dict.fromkeys([*shown, *worst[:1]]))
+    examples = sum(row.examples for row in rows)
+    if dataset is None:
+        data = f"{report.data}: {sum(report.counts):,} training examples, {len(rows):,} classes"
+    else:
+        data = describe_data(dataset)
+    return FixView(
+        report=report,
+        data=data,
+        judged_on=f"{report.folds} folds" if report.folds else f"{examples:,} test examples",
+        shown=shown,
+        others=[row for row in worst if row not in shown],
+        not_judged=[row for row in rows if row.examples < HANDFUL],
+        totals=total_changes(report),
+        sizes=size_changes(report),
+        kept=why_kept(report),
+        cost=clear_cost(report),
+        warnings=_warnings(report),
+    )
+
+
+def class_changes(report: FixReport) -> list[ClassChange]:
+    """The classes in the order of the data."""
+    reasons = class_reasons(report)
+    prices = report.price
+    rows = []
+    for c, name in enumerate(report.classes):
+        row = ClassChange(
+            name=name,
+            train=report.counts[c],
+            examples=prices.examples[c] if prices else 0,
+            before=float(report.before.means[c]),
+            after=float(report.after.means[c]),
+            interval=prices.corrected[c] if prices else None,
+            is_clear=bool(prices.is_clear[c]) if prices else False,
+            why=reasons.get(name, ""),
+        )
+        rows.append(row)
+    return rows
+
+
+def class_reasons(report: FixReport) -> dict[str, str]:
+    """Why classes were worse than the others before, in a word or two."""
+    reasons = {}
+    for verdict in report.findings:
+        if verdict.kind == "unknown" and verdict.evidence and _is_rare(verdict.evidence.count, report):
+            reasons[verdict.label] = amount_of(verdict.evidence.count, "example", "examples")
+        elif verdict.kind and verdict.kind not in UNJUDGED:
+            reasons[verdict.label] = KINDS.get(verdict.kind, verdict.kind)
+    return reasons
+
+
+def _is_rare(count: int, report: FixReport) -> bool:
+    return bool(count < np.median(report.counts))
+
+
+def total_changes(report: FixReport) -> list[ClassChange]:
+    """The class mean, the overall error, and what else the goal measures."""
+    prices = report.price
+    examples = sum(prices.examples) if prices else 0
+    before, after = report.before, report.after
+
+    def total(name: str, sides: tuple[Sequence[float], Sequence[float]], interval: ErrorChange | None) -> ClassChange:
+        is_clear = interval is not None and interval.is_clear
+        unit = " %" if name != "mean cost" else ""
+        return ClassChange(name, None, examples, fmean(sides[0]), fmean(sides[1]), interval, is_clear, unit=unit)
+
+    rows = [total("class mean", (before.errors, after.errors), prices.mean if prices else None)]
+    if before.overall and after.overall:
+        rows.append(total("overall", (before.overall, after.overall), prices.overall if prices else None))
+    if len(report.classes) >= MANY_CLASSES:
+        rows.append(total("worst tenth", (before.worst, after.worst), None))
+    kind = report.goal.partition(":")[0]
+    if kind == "cost":
+        rows.insert(0, total("mean cost", ladder_view.aim_values(report), report.change))
+    elif kind in ("overall", "prior"):
+        name = "overall at the training prior" if kind == "overall" else "given prior"
+        rows.insert(0, total(name, ladder_view.aim_values(report), report.change))
+    return rows
+
+
+def size_changes(report: FixReport) -> list[ClassChange]:
+    """Classes with many, medium and few training examples, where there are MANY_CLASSES; class means."""
+    prices = report.price
+    if len(report.classes) < MANY_CLASSES or prices is None:
+        return []
+    counts = np.array(report.counts)
+    is_judged = np.array(prices.examples) > 0
+    groups = {
+        f"many (over {MANY})": counts > MANY,
+        f"medium ({FEW} to {MANY})": (counts >= FEW) & (counts <= MANY),
+        f"few (under {FEW})": counts < FEW,
+    }
+    rows = []
+    for name, is_member in groups.items():
+        members = np.flatnonzero(is_member & is_judged)
+        if len(members):
+            rows.append(_group_change(name, members, report, prices))
+    return rows if len(rows) > 1 else []
+
+
+def _group_change(name: str, members: np.ndarray, report: FixReport, prices: Price) -> ClassChange:
+    weights = np.zeros(len(report.classes))
+    weights[members] = 1 / len(members)
+    interval = change_of_mean(prices.classes, weights)
+    examples = sum(prices.examples[c] for c in members)
+    before, after = float(report.before.means[members].mean()), float(report.after.means[members].mean())
+    return ClassChange(name, None, examples, before, after, interval, interval.is_clear)
+
+
+def why_kept(report: FixReport) -> str:
+    """What was kept, the out-of-fold evidence for that, and what finding it took."""
+    kept = report.kept_step
+    if kept is None:
+        return report.why
+    spent = f"({report.cost:.3g} trainings, {ladder_view.duration(kept.seconds)})"
+    naive = report.ladder[0]
+    if kept.name == NAIVE:
+        return f"{report.why.rstrip('.')} {spent}"
+    if kept.name == ENSEMBLE and report.taus and kept.candidate != report.method:
+        models = f"the mean of {kept.networks} models, {kept.candidate}"
+        evidence = _evidence(kept.gain, kept.gain_error, report, "the best of them")
+        noise = "" if kept.gain and kept.gain_error and kept.gain > kept.gain_error else ", within noise"
+        return f"{models}: {evidence}{noise} {spent}"
+    if kept.name == ENSEMBLE:
+        size = f"{kept.networks} networks trained by {kept.candidate}, averaged ({amount(kept.parameters)} parameters, "
+        size += f"{kept.networks} passes a prediction)"
+        return f"{size}: {_evidence(kept.gain, kept.gain_error, report, 'one network')} {spent}"
+    if kept.name == STUDENT:
+        taught = f"one network trained by {kept.candidate}, taught by an ensemble of {report.method}"
+        return f"{taught}: {_evidence(kept.gain, kept.gain_error, report, 'one network')} {spent}"
+    noun = "model" if Candidate(kept.candidate).kind else "network"
+    one = f"one {noun} trained by {kept.candidate}"
+    if report.tau:
+        one += ", adjusted for the counts"
+    if naive.gain is None:
+        return f"{one} {spent}"
+    return f"{one}: {_evidence(-naive.gain, naive.gain_error, report, 'naive training')} {spent}"
+
+
+def _evidence(gain: float | None, error: float | None, report: FixReport, other: str) -> str:
+    """'out-of-fold it is 2.9 ± 0.8 points better than naive training'."""
+    if gain is None or error is None:
+        return f"not compared out-of-fold with {other}"
+    digits = 1 if report.unit else value_digits(report.unit)
+    unit = " points" if report.unit else ""
+    size = f"{decimal(abs(gain), digits)} ± {decimal(error, digits)}{unit}"
+    compared = "better" if gain >= 0 else "worse"
+    return f"out-of-fold it is {size} {compared} than {other}"
+
+
+def clear_cost(report: FixReport) -> str:
+    """What clearly gets worse, and which goal to give if that matters more."""
+    prices = report.price
+    if prices is None:
+        return ""
+    if prices.overall.is_clear_rise and report.goal != "overall":
+        rise = decimal(prices.overall.change, 1, "+")
+        return f"overall error {rise}, clear. If frequency counts: --goal overall"
+    if prices.mean.is_clear_rise and report.goal != "mean":
+        rise = decimal(prices.mean.change, 1, "+")
+        return f"class-mean error {rise}, clear. If every class counts alike: --goal mean"
+    return ""
+
+
+def _warnings(report: FixReport) -> list[str]:
+    warnings = []
+    guessing = 100 * (1 - 1 / len(report.classes))
+    error = fmean(report.after.errors)
+    if report.goal in ("mean", "worst") and error > (1 - LEARNT) * guessing:
+        warnings.append(f"Little was learnt: the class-mean error is {error:.0f} %, and by guessing {guessing:.0f} %.")
+    if report.price and (few := report.price.handful):
+        classes = amount_of(few.classes, "class", "classes")
+        gain = f"{few.points:.1f} of the {-report.price.mean.change:.1f} points of gain"
+        warnings.append(f"{gain} come from {classes} with fewer than {HANDFUL} test examples.")
+    return warnings
+
+
+def fix_lines(view: FixView, verbosity: Verbosity, width: int, files: Sequence[object] = ()) -> list[str]:
+    """The terminal's lines: classes, totals, what was kept and written; with VERBOSE how it was found before that."""
+    ending = ending_lines(view, width, files)
+    if verbosity is Verbosity.QUIET:
+        return ending
+    everything = verbosity is Verbosity.VERBOSE
+    how = _how_lines(view, width) if everything else []
+    return [*how, *change_lines(view, width, everything), "", *ending]
+
+
+def change_lines(view: FixView, width: int, everything: bool = False) -> list[str]:
+    """Before and after: of two classes how well the rarer one is found, of more the classes that tell most."""
+    two = _two_class_lines(view, width)
+    rows: Sequence[ClassChange] = ()
+    if everything:
+        rows = view.classes
+    elif not (two or view.keeps_naive):
+        rows = view.shown
+    top = [*view.sizes, *rows] if rows else []
+    digits = 1 if rows and min(row.examples for row in rows) >= PRECISE else 0
+    cells = [_cells(row, digits if row.train is not None else 1) for row in (*top, *view.totals)]
+    lines = table_rows(COLUMNS, cells, width, WORDS)
+    headings, listed, totals = lines[:1], lines[1 : 1 + len(top)], lines[1 + len(top) :]
+    if two and not everything:
+        return ["", *two, "", *_flat([*headings, *totals])]
+    if view.keeps_naive and not everything:
+        return ["", *_flat([*headings, *totals])]
+    rest = [] if everything else _rest_lines(view)
+    return ["", *two, *([""] if two else []), *_flat([*headings, *listed]), *rest, "", *_flat(totals)]
+
+
+def _flat(rows: Sequence[Sequence[str]]) -> list[str]:
+    return [line for lines in rows for line in lines]
+
+
+def _cells(row: ClassChange, digits: int) -> list[str]:
+    """A row of the table; dashes where it was not judged, or no interval is known."""
+    digits = 3 if not row.unit else digits
+    if np.isnan(row.before):
+        return [row.name, MISSING, MISSING, MISSING, MISSING, "", row.why]
+    before, after = f"{row.before:.{digits}f}{row.unit}", f"{row.after:.{digits}f}{row.unit}"
+    change = decimal(row.change, digits, "+")
+    if row.interval is None:
+        return [row.name, before, after, change, MISSING, "", row.why]
+    low, high = decimal(row.interval.low, digits, "+"), decimal(row.interval.high, digits, "+")
+    verdict = "clear" if row.is_clear else "noise"
+    return [row.name, before, after, change, f"{low} to {high}", verdict, row.why]
+
+
+def _rest_lines(view: FixView) -> list[str]:
+    """How many classes are not listed, and what became of them."""
+    falls = sum(row.clearly_falls for row in view.others)
+    rises = sum(row.clearly_rises for row in view.others)
+    noise = len(view.others) - falls - rises
+    parts = [(falls, "clearly better"), (rises, "clearly worse"), (noise, "within noise")]
+    named = [f"{number} {what}" for number, what in parts if number]
+    lines = []
+    if view.others and noise == len(view.others):
+        lines.append(f"  {amount_of(noise, 'more class changes', 'more classes change')} within noise (--verbose)")
+    elif view.others:
+        lines.append(f"  {amount_of(len(view.others), 'more class', 'more classes')}: {', '.join(named)} (--verbose)")
+    if number := len(view.not_judged):
+        verb = "has" if number == 1 else "have"
+        them = amount_of(number, "class", "classes")
+        lines.append(f"  {them} {verb} fewer than {HANDFUL} test examples: not judged")
+    return lines
+
+
+def _two_class_lines(view: FixView, width: int) -> list[str]:
+    """Precision, recall and the like of the rarer of two classes; none of more classes."""
+    report = view.report
+    before, after = report.before.two, report.after.two
+    if before is None or after is None:
+        return []
+    positive = view.report.classes[after.positive]
+    rows = []
+    for figure, word in FIGURES.items():
+        one, other = getattr(before, figure), getattr(after, figure)
+        rows.append([word, f"{one:.1f} %", f"{other:.1f} %", decimal(other - one, 1, "+")])
+    lines = table_lines([positive, "before", "after", "change"], rows, width)
+    if after.threshold is not None:
+        lines.append(f"  {positive} is predicted from a probability of {after.threshold:.2g} on")
+    return lines
+
+
+def ending_lines(view: FixView, width: int, files: Sequence[object] = ()) -> list[str]:
+    """What was kept, what it costs, what to doubt, and the files."""
+    report = view.report
+    lines = [line for warning in view.warnings for line in labelled_lines("!", warning, width)]
+    lines += labelled_lines("Kept", view.kept, width)
+    if view.cost:
+        lines += labelled_lines("Price", view.cost, width)
+    if number := len(report.label_issues):
+        found = f"{number:,} of {sum(report.counts):,} training labels look wrong: the page lists them"
+        lines += labelled_lines("Labels", found, width)
+    if files:
+        lines += labelled_lines("Wrote", ", ".join(map(str, files)), width)
+    return lines
+
+
+def _how_lines(view: FixView, width: int) -> list[str]:
+    """The rungs, the ladder, and the verdicts on classes."""
+    report = view.report
+    lines = []
+    for rung in report.rungs:
+        lines += ["", f"{ladder_view.rung_caption(report, rung)}:", *rung_lines(report, rung, width)]
+    if report.ladder:
+        columns = ("step", report.aim.partition(" at ")[0], "out-of-fold gain", "trainings", "time")
+        rows = [_step_cells(step, report) for step in report.ladder]
+        lines += ["", "The steps:", *table_lines(columns, rows, width), ladder_view.trained_by(report)]
+    if verdicts := spoken(report.findings):
+        examples = sum(verdict.evidence.examples for verdict in report.findings if verdict.evidence)
+        lines += ["", f"Naive training, judged on {examples:,} out-of-fold examples:"]
+        lines += [f"{verdict.text}." for verdict in verdicts]
+    if labels := label_issue_view.summary(report):
+        lines += ["", labels]
+    return [*lines, "", report.note]
+
+
+def rung_lines(report: ladder_view.Search, rung: ladder_view.Rung, width: int) -> list[str]:
+    """The candidates of a rung: the goal's value on unseen examples, trainings, and whether each went on."""
+    rows = []
+    for candidate, value, _, trainings, outcome in ladder_view.rung_table(report, rung).texts:
+        rows.append([candidate, value, trainings, outcome])
+    value = report.aim.partition(" at ")[0]
+    return table_lines(["candidate", value, "trainings", "outcome"], rows, width, words=["outcome"])
+
+
+def _step_cells(step: Step, report: FixReport) -> list[str]:
+    digits = value_digits(report.unit)
+    gain = MISSING
+    if step.gain is not None and step.gain_error is not None:
+        gain = f"{decimal(step.gain, digits, '+')} ± {step.gain_error:.{digits}f}"
+    name = f"{step.name} (kept)" if step.kept else step.name
+    values = ladder_view.mean_text(step.values, digits) if step.values else MISSING
+    return [name, values, gain, f"{step.trainings:.3g}", ladder_view.duration(step.seconds)]
