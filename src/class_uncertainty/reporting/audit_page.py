@@ -34,9 +34,7 @@ from class_uncertainty.workflows.audit import Audit
 
 MOST_CONFUSIONS = 500
 MOST_ISSUES = 500
-ADJUSTING = (
-    "Adjusting: by how many points correcting for the training counts alone "
-)
+ADJUSTING = "Adjusting: by how many points correcting for the training counts alone "
 ADJUSTING += "would change the error, cross-validated."
 CHART = "Error of each class with its 95 % interval, the largest first. The dashed line is the mean of the classes."
 
@@ -189,14 +187,16 @@ def _evidence_block(audit: Audit) -> Block:
     rows = []
     for row in audit.worst_first:
         uncertainty = None if row.uncertainty is None else 100 * row.uncertainty
-        has_change = row.change is not None
+        interval = Cell(MISSING)
+        if row.change is not None:
+            interval = interval_cell(row.change_low, row.change_high, 1, "+")
         cells = {
             "Class": text_cell(row.name),
             "Precision, %": number_cell(row.precision),
             "Uncertainty, %": number_cell(uncertainty, 2),
             "ECE, %": number_cell(row.ece, 2),
             "Adjusting": number_cell(row.change, 1, "+"),
-            "Its 95 % interval": interval_cell(row.change_low, row.change_high, 1, "+") if has_change else Cell(MISSING),
+            "Its 95 % interval": interval,
             "Suspect labels, %": number_cell(row.suspect),
         }
         rows.append(cells)

@@ -5,11 +5,13 @@ are classes of the style sheet, in which light and dark differ.
 Hovering over a mark shows its title.
 """
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 
 from class_uncertainty.text import printable
@@ -24,6 +26,7 @@ MOST_COLUMN = 30.0  # percent of the width for names, or for what stands at the 
 MARGIN = 9.0  # percent of the width for the labels of an axis that goes up
 NICE = (1.0, 2.0, 2.5, 5.0, 10.0)  # steps of an axis, times a power of ten
 MOST_STEPS = 5
+MOST_LETTERS = 40  # of the data's name in the name of a file
 FAR_APART = 4.0  # the largest share over the smallest, from which on an axis of shares is logarithmic
 
 
@@ -129,7 +132,7 @@ def row_chart(
     for place, row in enumerate(rows):
         middle = top + ROW * (place + 0.5)
         plot.append(_row_marks(row, middle, axis))
-        beside.append(_text(f"{left - 1.5:.2f}%", middle + 4, _short(row.name), "name", "end"))
+        beside.append(_text(f"{left - 2.5:.2f}%", middle + 4, _short(row.name), "name", "end"))
         beside.append(_text("100%", middle + 4, row.text, "value", "end"))
     inner = f'<svg x="{left:.2f}%" width="{100 - left - right:.2f}%" height="{bottom + AXIS}" overflow="visible">'
     return _chart(name, [*beside, inner, *plot, "</svg>"], bottom + AXIS, caption)
@@ -140,8 +143,7 @@ def _row_marks(row: Row, middle: float, axis: Axis) -> str:
     marks = [f'<rect x="0" y="{middle - ROW / 2:g}" width="100%" height="{ROW}" class="hit"/>']
     value = axis.place(row.value)
     if row.low is not None and row.high is not None:
-        low = max(axis.place(row.low), 0.0)
-        marks.append(_line(low, middle, axis.place(row.high), middle, f"interval {row.tone}"))
+        marks.append(_line(axis.place(row.low), middle, axis.place(row.high), middle, f"interval {row.tone}"))
     if row.start is not None:
         start = axis.place(row.start)
         marks.append(_line(start, middle, value, middle, f"change {row.tone}"))
@@ -184,7 +186,7 @@ def _curve(one: Series, colour: str, across: Axis, up: Axis) -> list[str]:
     places = [(across.place(x), _height(up, y)) for x, y, _ in one.points]
     marks = []
     if one.is_joined:
-        for start, end in zip(places[:-1], places[1:], strict=True):
+        for start, end in pairwise(places):
             marks.append(_line(*start, *end, f"curve {colour}"))
     if one.has_dots:
         for (x, y), (_, _, about) in zip(places, one.points, strict=True):
@@ -211,7 +213,10 @@ def standalone(chart: Chart) -> str:
 
 def file_stem(section: str, chart: Chart) -> str:
     """The name of a chart's file: of the data and of what it shows."""
-    data = re.sub(r"\W+", "-", section).strip("-_")[:40]
+    data = re.sub(r"\W+", "-", section).strip("-_")
+    if len(data) > MOST_LETTERS:
+        digest = hashlib.sha256(section.encode(errors="replace")).hexdigest()[:6]
+        data = f"{data[:MOST_LETTERS]}-{digest}"
     return f"{data}-{chart.name}" if data else chart.name
 
 
@@ -222,7 +227,7 @@ def _chart(name: str, parts: Sequence[str], height: float, caption: str) -> Char
 def _column(texts: Sequence[str]) -> float:
     """Percent of the width that the longest of some texts needs."""
     longest = max(map(len, texts), default=0)
-    return min(MOST_COLUMN, 4 + CHARACTER * longest)
+    return min(MOST_COLUMN, 5 + CHARACTER * longest)
 
 
 def _short(name: str) -> str:

@@ -94,9 +94,10 @@ class Page:
         return [chart for chart in drawn if chart]
 
     def folded(self, heading: str) -> list[Block]:
-        """The page as blocks of another one, whose first says what this one leads with."""
-        first = Block(heading, [self.lead, *self.notes], self.chart)
-        return [first, *(replace(block, is_folded=True) for block in self.blocks)]
+        """The page as blocks of another one, the first with what this one leads with."""
+        first, *others = self.blocks
+        leading = Block(heading, [self.lead, *self.notes, *first.text], self.chart, first.table)
+        return [leading, *others]
 
 
 def text_cell(text: str, opens: str = "") -> Cell:

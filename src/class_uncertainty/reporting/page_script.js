@@ -58,7 +58,7 @@ const open = (button) => {
   const [c, k, total] = button.dataset.open.split("-").map(Number);
   const surest = (examples) => examples.sort((a, b) => b[3] - a[3]);
   const group = (title, examples, total) => {
-    if (!total) return;
+    if (!examples.length) return;
     const of = examples.length < total ? `: ${examples.length} of ${total.toLocaleString("en")}` : "";
     element("h3", `${title}${of}`, place);
     const list = element("ul", "", place);

@@ -201,7 +201,8 @@ def _page(store: Store, data: StoredDataset, group: Group, dataset: Dataset | No
         pages.append(fix_page(view_fix(report, dataset), examples))
     if shown_by:
         pages.append(_class_page(data, group, shown_by, dataset, examples))
-    if group.results:
+    methods = {result.method for result in group.results}
+    if methods and (len(methods) > 1 or not pages):  # a fix alone has trained naive networks
         pages.append(_method_page(store, data, group, shown_by, dataset))
     notes = [_older_fixes(group.fixes)]
     if dataset:
@@ -209,7 +210,7 @@ def _page(store: Store, data: StoredDataset, group: Group, dataset: Dataset | No
     first, *others = pages
     blocks = [*first.blocks]
     for other in others:
-        blocks += other.folded(f"Also stored: {'methods' if other is pages[-1] and group.results else 'classes'}")
+        blocks += other.folded(f"Also stored: {other.blocks[0].heading.lower()}")
     return replace(first, notes=[*notes, *first.notes], blocks=blocks)
 
 
