@@ -85,10 +85,10 @@ def test_an_estimator_that_diverges_has_no_row_and_takes_none_away(run, monkeypa
     assert [row["estimator"] for row in document["estimators"]] == ["ensemble", "single", "cardinality"]
     assert len(document["diverged"]) == 1
     code, out, err = run(f"measure digits-lt:20 {SHORT} --estimators ensemble --lrs 1e30")
-    assert (code, out) == (2, "")
+    assert (code, out.count("\n") <= 1) == (2, True)
     assert "diverged in epoch 1 at the learning rate 1e+30, and there is nothing to compare with: lower it." in err
     code, out, err = run(f"measure digits-lt:20 {SHORT} --estimator wild")
-    assert (code, out) == (2, "")
+    assert (code, out.count("\n") <= 1) == (2, True)
     assert "diverged in epoch 1: lower the learning rate." in err
 
 
@@ -140,7 +140,8 @@ def test_wrong_probabilities_are_one_sentence(content, sentence, run):
     Path("p.npy").write_bytes(content) if isinstance(content, bytes) else np.save("p.npy", content)
     for option in ("--estimator", "--estimators"):
         code, out, err = run("measure digits-lt:20 --epochs 1 --members 1", option, "probabilities:p.npy")
-        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert (code, err.count("\n")) == (2, 1)
+        assert out.count("\n") <= 1  # what is said of the data
         assert sentence in err
 
 

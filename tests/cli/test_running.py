@@ -31,7 +31,7 @@ def short_seconds(monkeypatch):
 def test_a_budget_stops_cleanly_and_the_same_command_goes_on(run, tmp_path):
     command = "measure digits-lt:20 --epochs 3 --members 2 --budget"
     code, out, err = run(f"{command} 1s")
-    assert (code, out) == (3, "")
+    assert (code, out.count("\n")) == (3, 1)
     assert (
         "cu: the budget is spent with 0 of 2 networks trained; runs.sqlite keeps what has finished "
         "(0 results, 0 networks), checkpoints keep what has not, and the same command goes on from there." in err
@@ -90,7 +90,7 @@ def test_what_is_known_is_printed_before_a_budget_ends_a_command(run, monkeypatc
     command = "fix digits-lt:20 --epochs 2 --candidates naive,cb-rs --seeds 1"
     code, out, err = run(command)
     assert code == 3
-    assert out.startswith("\nKnown so far:\nTrained naively, once a fold, on ")
+    assert "\nKnown so far:\nTrained naively, once a fold, on " in out
     assert "All 2 candidates, 5 folds" in out
     assert "One network is kept" in out
     assert err.startswith("cu: the budget is spent; runs.sqlite keeps what has finished")
@@ -103,7 +103,7 @@ def test_rows_that_are_stored_are_printed_when_others_are_not_trained(run):
     assert run(f"{command} --methods naive")[0] == 0
     code, out, _ = run(f"{command} --methods naive,cb-rs --budget 1s")
     assert code == 3
-    assert out.startswith("\nKnown so far:\n")
+    assert "\nKnown so far:\n" in out
     assert "naive" in out
     assert "cb-rs" not in out
 

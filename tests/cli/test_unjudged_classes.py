@@ -159,9 +159,7 @@ def test_every_goal_is_of_the_classes_that_are_judged(data, goal):
     )
     (value,) = next(step for step in fixed.report.ladder if step.kept).values
     errors = fixed.after.means
-    weights = np.array(
-        {"overall": COUNTS, "worst": errors == np.nanmax(errors)}.get(goal, [0.2, 0.5, 0.2, 0.1]), float
-    )
+    weights = np.array({"overall": COUNTS, "worst": errors == np.nanmax(errors)}.get(goal, [0.2, 0.5, 0.2, 0.1]), float)
     weights[1] = 0
     assert value == pytest.approx(np.nansum(weights * errors) / weights.sum())
     assert "nan" not in fixed._repr_html_()
@@ -195,7 +193,7 @@ def test_an_audit_a_card_and_a_fix_say_nothing_of_it(data, run):
     assert (code, report["price"]["before"][1], report["price"]["after"][1]) == (0, [None, None], [None, None])
     assert report["before"]["confusion"][1] == report["after"]["confusion"][1] == [None] * 4
     (finding,) = [one for one in report["findings"] if one["label"] == "bee"]
-    assert {finding["evidence"][name] for name in ("error", "low", "high", "adjusted", "change")} == {None}
+    assert finding["evidence"]["examples"] > 0  # training examples that the networks never saw
 
 
 def test_train_and_predict_score_the_other_classes(data, run):

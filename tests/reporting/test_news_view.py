@@ -59,7 +59,6 @@ def test_all_that_is_known_when_a_command_is_stopped(capsys):
         "All 4 candidates, 1 fold",
         "The best of them, 5 folds",
         "dropped: it diverged in epoch 3",
-        "±: a standard error",
     ):
         assert out.count(words) == 1
     assert "One is kept." in out

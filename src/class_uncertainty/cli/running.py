@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ class Running:
     store: Store
     deadline: Deadline
     watch: LiveProgress
+    about_data: list[str] = field(default_factory=list)  # not printed yet
 
     @property
     def verbosity(self) -> Verbosity:
@@ -63,15 +64,21 @@ class Running:
     def say(self, *lines: str) -> None:
         """Print lines before the answer; silent where JSON or the last block alone is asked for."""
         if not self.command.as_json and not self.command.quiet:
-            terminal.say(*lines)
+            terminal.say(*lines, width=terminal.line_width())
+
+    def announce(self) -> None:
+        """Print what there is to say of the data: before anything trains, but not where a command is refused."""
+        if self.about_data:
+            self.say(*self.about_data)
+            self.about_data.clear()
 
     def show_lines(self, lines: Sequence[str]) -> None:
         """Print the answer and, with --explain, what its words mean; silent where JSON is asked for."""
+        self.announce()
         if self.command.as_json:
             return
-        terminal.say(*lines)
-        if self.command.explain:
-            terminal.say(*explained(lines))
+        meanings = explained(lines) if self.command.explain else []
+        terminal.say(*lines, *meanings, width=terminal.line_width())
 
     @contextmanager
     def loader(self, read: Callable[..., Dataset] = load_named) -> Iterator[Callable[..., Dataset]]:
@@ -106,11 +113,10 @@ class Running:
             self.say(prefix + note)
         with self.loader() as load_data:
             dataset = load_data(named_data)
-        self.say(f"{prefix}{describe_data(dataset)}")
-        for part in dataset.left_out:
-            self.say(f"! {part}")
+        self.about_data.append(f"{prefix}{describe_data(dataset)}")
+        self.about_data.extend(f"! {part}" for part in dataset.left_out)
         if note := describe_duplicates(dataset):
-            self.say(f"! {note}")
+            self.about_data.append(f"! {note}")
         name = self.recipe
         if command.pretrained and name is None and dataset.train.is_images:
             name = FINE_TUNE
@@ -127,6 +133,7 @@ class Running:
 
     def show(self, value: Any, render: Callable[[Any], None]) -> Any:
         """Render a workflow's value for people; its document is for programs."""
+        self.announce()
         if not self.command.as_json:
             render(value)
         return value.document()
@@ -156,6 +163,7 @@ def open_running(
     with Store(command.store, create) as store:
         watch = LiveProgress(tells=command.verbose)
         running = Running(command, recipe, changes, store, deadline, watch)
+        watch.before_training = running.announce
         try:
             with memory_faults(lambda: _kept(store)):
                 try:

@@ -31,6 +31,7 @@ class LiveProgress(Watcher):
 
     def __init__(self, tells: bool = True) -> None:
         self.tells = tells  # whether it says what is known as soon as it is
+        self.before_training: Callable[[], None] = lambda: None
         self.began = time.monotonic()
         self.next_line = self.began + FIRST_LINE  # kept from one workflow of a command to the next
         self.news: list[News] = []
@@ -79,6 +80,7 @@ class LiveProgress(Watcher):
         if not networks:
             yield lambda epoch: None
             return
+        self.before_training()
         with self.lock:
             self.reached = {}
             if self.step is not None:

@@ -55,12 +55,12 @@ def console() -> Console:
     return Console(width=None if is_known else PIPE_WIDTH, soft_wrap=False, highlight=False)
 
 
-def say(*lines: str) -> None:
+def say(*lines: str, width: int | None = None) -> None:
     """Print lines for people. Control characters in the names of files and classes are shown as escapes.
 
     In a pipe ± is written as +-.
     """
-    text = "\n".join(wrapped(printable(line), line_width()) for line in lines)
+    text = "\n".join(wrapped(printable(line), width or console().width) for line in lines)
     console().print(text if sys.stdout.isatty() else text.replace("±", "+-"), markup=False)
 
 
@@ -112,13 +112,13 @@ def _folded(text: str, width: int) -> list[str]:
 
 def labelled_lines(label: str, text: str, width: int) -> list[str]:
     """'Kept   one network, ...': a text behind its label, indented where it goes on."""
-    first, *others = wrapped(printable(text), width - LABEL).split("\n")
+    first, *others = wrapped(printable(text), width - LABEL, cuts_words=True).split("\n")
     return [f"{label:<{LABEL}}{first}", *(" " * LABEL + line for line in others)]
 
 
-def wrapped(line: str, width: int) -> str:
+def wrapped(line: str, width: int, cuts_words: bool = False) -> str:
     """The line in several, if need be: numbers stay with their units, and the last has not one word alone."""
-    keep: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    keep: dict[str, Any] = {"break_long_words": cuts_words, "break_on_hyphens": False}
     as_wide = "".join(c + FILL * (cell_len(c) - 1) for c in unbroken(line))  # textwrap counts characters
     first = textwrap.wrap(as_wide, width, **keep)
     narrower = (textwrap.wrap(as_wide, narrow, **keep) for narrow in range(width, width // 2, -1))
