@@ -29,7 +29,7 @@ def report(
         from class_uncertainty.data.spec import file_stem, paths_named
         from class_uncertainty.io import check_folder, origin
         from class_uncertainty.reporting.page import page_place, write
-        from class_uncertainty.reporting.stored_views import stored_pages
+        from class_uncertainty.reporting.stored_views import stored_results
 
         asked = data or "all"
         default = Path(f"{file_stem(data)}.html" if data else "report.html")
@@ -39,7 +39,7 @@ def report(
         if figures:
             check_folder(figures / "chart")
         with running.loader() as load:
-            shown = stored_pages(running.store, data, load, estimator)
+            shown = [stored.page for stored in stored_results(running.store, data, load, estimator)]
         files = write(shown, out, figures, made_from, force)
         running.say(*(f"wrote {file}" for file in files))
         running.answer({"files": [str(file) for file in files]})

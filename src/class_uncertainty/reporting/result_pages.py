@@ -51,7 +51,7 @@ def measure_page(measured: Measured) -> Page:
         notes.append(describe_folds(measured.folds, dataset))
     notes += [*describe_network(measured.network), *describe_marks([measured.marks])]
     examples = estimate_examples(estimate, dataset)
-    about = measured_by(estimate.estimator, estimate.score)
+    about = f"uncertainty by {estimate.estimator}, score {estimate.score}"
     page = class_page(dataset.name, measured.rows, about, notes, examples)
     command = f"cu fix {shlex.quote(dataset.name)} --save MODEL"
     return replace(page, steps=[("Train a better classifier of the same data:", command)])
@@ -63,10 +63,6 @@ def compare_page(comparison: Comparison) -> Page:
     if comparison.folds:
         notes.append(describe_folds(comparison.folds, comparison.dataset))
     return method_page(comparison.dataset.name, comparison.rows, notes)
-
-
-def measured_by(estimator: str, score: str) -> str:
-    return f"uncertainty by {estimator}, score {score}"
 
 
 def class_page(

@@ -1,4 +1,4 @@
-"""What is stored, as pages: one for each data set, recipe and device."""
+"""What is stored of each data set, recipe and device, and the page that shows it."""
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,7 +20,7 @@ from class_uncertainty.reporting.fix_page import fix_page
 from class_uncertainty.reporting.fix_view import view_fix
 from class_uncertainty.reporting.page import Page
 from class_uncertainty.reporting.page_examples import PageExamples, estimate_examples, fix_examples
-from class_uncertainty.reporting.result_pages import class_page, measured_by, method_page
+from class_uncertainty.reporting.result_pages import class_page, method_page
 from class_uncertainty.reporting.section import (
     describe_duplicates,
     describe_folds,
@@ -31,7 +31,7 @@ from class_uncertainty.reporting.section import (
 from class_uncertainty.runs import Store, StoredDataset
 from class_uncertainty.runs.comparison import chosen_where
 from class_uncertainty.runs.measurement import Measurement, class_vector
-from class_uncertainty.runs.rows import class_rows, method_rows
+from class_uncertainty.runs.rows import ClassRow, MethodRow, class_rows, method_rows
 from class_uncertainty.training import Recipe, Result
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.keys import kind_of
@@ -55,7 +55,41 @@ class Group:
         return {one.estimator for one in (*self.estimates, *self.measurements)}
 
 
-def stored_pages(store: Store, only: str | None = None, read: Read = load, estimator: str | None = None) -> list[Page]:
+@dataclass(frozen=True)
+class Stored:
+    """What is shown of a group: its newest fix, its classes and its methods, as far as there are any."""
+
+    name: str
+    fix_report: FixReport | None
+    classes: Sequence[ClassRow]
+    methods: Sequence[MethodRow]
+    measured: Estimate | Measurement | None  # what the classes are rows of
+    dataset: Dataset | None  # None where the data could not be read again, or have changed
+    examples: PageExamples | None
+    notes: Sequence[str]  # on everything
+    method_notes: Sequence[str]
+
+    @property
+    def page(self) -> Page:
+        """The fix, the classes or the methods, with what else there is folded."""
+        pages = list[Page]()
+        if self.fix_report:
+            pages.append(fix_page(view_fix(self.fix_report, self.dataset), self.examples))
+        if self.measured:
+            about = f"uncertainty by {self.measured.estimator}, score {self.measured.score}"
+            pages.append(class_page(self.name, self.classes, about, [], self.examples))
+        if len(self.methods) > 1 or not pages:  # a fix alone has trained naive networks
+            pages.append(method_page(self.name, self.methods, self.method_notes))
+        first, *others = pages
+        blocks = [*first.blocks]
+        for other in others:
+            blocks += other.folded(f"Also stored: {other.blocks[0].heading.lower()}")
+        return replace(first, title=self.name, notes=[*self.notes, *first.notes], blocks=blocks)
+
+
+def stored_results(
+    store: Store, only: str | None = None, read: Read = load, estimator: str | None = None
+) -> list[Stored]:
     """Everything that is stored, the newest data first, or only the data set named `only`.
 
     `read` loads the data again for their examples. Where estimates by `estimator` are stored, one of them is shown.
@@ -67,7 +101,7 @@ def stored_pages(store: Store, only: str | None = None, read: Read = load, estim
     names = [data.name for data in stored]
     if only is not None:
         only = _stored_name(only, stored, read)
-    pages = list[Page]()
+    shown = list[Stored]()
     versions = list[str]()  # names of the data shown, stored again when they changed
     estimators = set[str]()
     for data in reversed(stored):
@@ -83,21 +117,20 @@ def stored_pages(store: Store, only: str | None = None, read: Read = load, estim
             dataset = None
             problem = "The data have changed since, so no examples are shown."
         for place, group in enumerate(groups):
-            page = _page(store, data, group, dataset, estimator)
+            one = _stored(store, data, group, dataset, estimator)
             estimators |= group.estimators
-            notes = [_beside_fix(groups, place), problem, *page.notes]
-            title = group.name + _age(versions.count(data.name))
-            pages.append(replace(page, title=title, notes=[note for note in notes if note]))
+            notes = filter(None, [_beside_fix(groups, place), problem, *one.notes])
+            shown.append(replace(one, name=one.name + _age(versions.count(data.name)), notes=[*notes]))
         versions += [data.name] * bool(groups)
     of = f" of {only!r}" if only else ""
-    if not pages:
+    if not shown:
         store.check_engine([data.fingerprint for data in stored if only in (None, data.name)])
         known = ", ".join(names) or "nothing"
         raise InputError(f"store {store.path} has no finished results{of}; it knows of {known}.")
     if estimator and estimator not in estimators:
         others = ", ".join(sorted(estimators)) or "none"
         raise InputError(f"store {store.path} has no estimate{of} by {estimator!r}; it has {others}.")
-    return pages
+    return shown
 
 
 def _stored_name(only: str, stored: Sequence[StoredDataset], read: Read) -> str:
@@ -188,30 +221,50 @@ def _older_fixes(fixes: Sequence[FixReport]) -> str:
     return f"Older fixes are left out: goal {', '.join(goals)}. The same 'cu fix' shows one again, and trains nothing."
 
 
-def _page(store: Store, data: StoredDataset, group: Group, dataset: Dataset | None, estimator: str | None) -> Page:
-    """The newest fix, the classes and the methods of a group: the first is the page, and the others are folded.
-
-    `dataset` is None where the data could not be read again, or have changed.
-    """
-    shown_by = _shown_estimate(group, estimator)
-    examples = _examples(group, dataset)
-    pages = list[Page]()
-    if group.fixes:
-        report = group.fixes[-1]
-        pages.append(fix_page(view_fix(report, dataset), examples))
-    if shown_by:
-        pages.append(_class_page(data, group, shown_by, dataset, examples))
-    methods = {result.method for result in group.results}
-    if methods and (len(methods) > 1 or not pages):  # a fix alone has trained naive networks
-        pages.append(_method_page(store, data, group, shown_by, dataset))
+def _stored(store: Store, data: StoredDataset, group: Group, dataset: Dataset | None, estimator: str | None) -> Stored:
+    """The newest fix of a group, with the estimate and the results that belong together."""
+    measured = _shown_estimate(group, estimator)
+    digits = digest(class_vector(measured)) if measured else ""
+    shown = [result for result in group.results if result.uncertainty in ("", digits)]
+    compared = _compared(shown)
+    rates, chosen_on = chosen_rates(store, data, shown, digits)
+    methods = method_rows(compared, measured.cost if measured else 0.0, chosen=rates)
+    classes = class_rows(data.classes, data.counts, measured, dataset) if measured else []
+    method_notes = [*describe_marks([row.marks for row in methods])]
+    if len(shown) > len(compared):
+        left_out = len(shown) - len(compared)
+        method_notes.append(f"Runs of naive not shown, since no other method has their seeds: {left_out}.")
+    at_chosen = [row.method for row in methods if rates.get(row.method) == row.lr]
+    if at_chosen:
+        method_notes.append(f"Learning rates of {', '.join(at_chosen)}: chosen {chosen_where(chosen_on)}.")
+    shape = dataset.train.shape if dataset else shape_of(data.name)
+    method_notes += describe_network(NetworkSize.of_results(group.results, shape, len(data.classes)))
     notes = [_older_fixes(group.fixes)]
+    hidden = len(group.results) - len(shown)
+    if hidden:
+        others = sorted(group.estimators - {measured.estimator if measured else ""})
+        choice = f" Choose one by --estimator {' or '.join(others)}." if others else ""
+        notes.append(f"Results not shown, since they used another estimate or score: {hidden}.{choice}")
+    if isinstance(measured, Measurement) and measured.imported:
+        notes.append("Class uncertainties were added by 'cu results import'.")
+    folds = max((result.folds for result in group.results), default=0)
+    if folds:
+        notes.append(describe_folds(folds, dataset))
     if dataset:
         notes += [*map(str, dataset.left_out), describe_duplicates(dataset), describe_unjudged(dataset)]
-    first, *others = pages
-    blocks = [*first.blocks]
-    for other in others:
-        blocks += other.folded(f"Also stored: {other.blocks[0].heading.lower()}")
-    return replace(first, notes=[*notes, *first.notes], blocks=blocks)
+    if dataset and isinstance(measured, Estimate):
+        notes.append(describe_groups(dataset, measured))
+    return Stored(
+        name=group.name,
+        fix_report=group.fixes[-1] if group.fixes else None,
+        classes=classes,
+        methods=methods,
+        measured=measured,
+        dataset=dataset,
+        examples=_examples(group, dataset),
+        notes=notes,
+        method_notes=method_notes,
+    )
 
 
 def _examples(group: Group, dataset: Dataset | None) -> PageExamples | None:
@@ -223,51 +276,6 @@ def _examples(group: Group, dataset: Dataset | None) -> PageExamples | None:
         estimate = max(reversed(group.estimates), key=lambda one: one.estimator == "out-of-fold")
         examples = estimate_examples(estimate, dataset)
     return examples
-
-
-def _class_page(
-    data: StoredDataset,
-    group: Group,
-    shown_by: Estimate | Measurement,
-    dataset: Dataset | None,
-    examples: PageExamples | None,
-) -> Page:
-    rows = class_rows(data.classes, data.counts, shown_by, dataset)
-    notes = []
-    if isinstance(shown_by, Measurement) and shown_by.imported:
-        notes.append("Class uncertainties were added by 'cu results import'.")
-    if isinstance(shown_by, Estimate) and dataset:
-        notes.append(describe_groups(dataset, shown_by))
-    return class_page(group.name, rows, measured_by(shown_by.estimator, shown_by.score), notes, examples)
-
-
-def _method_page(
-    store: Store, data: StoredDataset, group: Group, shown_by: Estimate | Measurement | None, dataset: Dataset | None
-) -> Page:
-    """The results that use the estimate that is shown, or none."""
-    digit = digest(class_vector(shown_by)) if shown_by else ""
-    shown = [result for result in group.results if result.uncertainty in ("", digit)]
-    compared = _compared(shown)
-    rates, chosen_on = chosen_rates(store, data, shown, digit)
-    rows = method_rows(compared, shown_by.cost if shown_by else 0.0, chosen=rates)
-    notes = describe_marks([row.marks for row in rows])
-    hidden = len(group.results) - len(shown)
-    if hidden:
-        others = sorted(group.estimators - {shown_by.estimator if shown_by else ""})
-        choice = f" Choose one by --estimator {' or '.join(others)}." if others else ""
-        notes.append(f"Results not shown, since they used another estimate or score: {hidden}.{choice}")
-    if len(shown) > len(compared):
-        left_out = len(shown) - len(compared)
-        notes.append(f"Runs of naive not shown, since no other method has their seeds: {left_out}.")
-    at_chosen = [row.method for row in rows if rates.get(row.method) == row.lr]
-    if at_chosen:
-        notes.append(f"Learning rates of {', '.join(at_chosen)}: chosen {chosen_where(chosen_on)}.")
-    folds = max(result.folds for result in group.results)
-    if folds:
-        notes.append(describe_folds(folds, dataset))
-    shape = dataset.train.shape if dataset else shape_of(data.name)
-    notes += describe_network(NetworkSize.of_results(group.results, shape, len(data.classes)))
-    return method_page(group.name, rows, notes)
 
 
 def _compared(results: Sequence[Result]) -> list[Result]:
