@@ -7,13 +7,13 @@ from dataclasses import replace
 import figures
 import numpy as np
 import pytest
+from class_uncertainty.reporting.chart_images import draw
 from ledgers import CLASSES, TABLE, choosing, ledger, measurement, result, stored
 from reporting.examples import NASTY, TWENTY
 from scipy.stats import spearmanr
 
 from class_uncertainty.paper.experiments import GROUPS, Experiment
 from class_uncertainty.paper.reproduction import MeasuredData, Reproduction, summarise
-from class_uncertainty.reporting.chart_images import draw
 
 EMPTY = summarise("toy", Experiment(""), ("paper",), ledger([]))
 ONE = MeasuredData(stored(), measurement())

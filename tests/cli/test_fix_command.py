@@ -16,14 +16,13 @@ UNFIT = ("colour images", "embeddings", "tables")  # for digits
 GREY = [name for name, row in CANDIDATES.items() if row.data not in UNFIT]
 
 
-def test_fix(run, tmp_path, blank_charts):
+def test_fix(run, tmp_path):
     command = "fix digits-lt:20 --epochs 2 --candidates naive,cb-rs?rate=2 --seeds 2 --save model"
     code, out, err = run(command)
     assert (code, err) == (0, "")
     assert out.startswith("digits-lt:20: 405 training and 597 test images")
     for words in ("class mean", "Kept", "model.safetensors", "model.json", "model.html"):
         assert words in out
-    blank_charts()
     document = json.loads(run(f"{command} --json")[1])
     assert document["files"] == ["model.safetensors", "model.json", "model.html"]
     assert len(document["before"]["errors"]) == len(document["after"]["errors"]) == 2
@@ -40,8 +39,7 @@ def test_fix(run, tmp_path, blank_charts):
         assert heading in page
 
 
-def test_a_second_fix_trains_nothing_and_tells_without_altair(run, forbid_training, blank_charts, monkeypatch):
-    blank_charts()
+def test_a_second_fix_trains_nothing_and_tells_without_altair(run, forbid_training, monkeypatch):
     command = f"fix digits-lt:20 {SHORT_FIX} --json"
     first = json.loads(run(command)[1])
     forbid_training()
@@ -53,8 +51,7 @@ def test_a_second_fix_trains_nothing_and_tells_without_altair(run, forbid_traini
     assert "digits-lt-20.html was not written: charts need altair" in " ".join(err.split())
 
 
-def test_a_budget_stops_a_fix_and_the_same_command_goes_on(run, tmp_path, blank_charts):
-    blank_charts()
+def test_a_budget_stops_a_fix_and_the_same_command_goes_on(run, tmp_path):
     command = f"fix digits-lt:20 {SHORT_FIX} --json"
     codes = []
     while not codes or codes[-1] == 3:
@@ -73,8 +70,7 @@ def untimed(value: Any) -> Any:
     return [untimed(item) for item in value] if isinstance(value, list) else value
 
 
-def test_signs_change_the_list_of_candidates(run, blank_charts):
-    blank_charts()
+def test_signs_change_the_list_of_candidates(run):
     changes = ",".join(["+cb-rs", *(f"-{name}" for name in GREY if name not in ("naive", "balanced-softmax"))])
     document = json.loads(run(f"fix digits-lt:20 --epochs 1 --seeds 1 --trainings 4 --candidates {changes} --json")[1])
     assert [row["candidate"] for row in document["rungs"][0]["rows"]] == ["naive", "balanced-softmax", "cb-rs"]

@@ -102,9 +102,8 @@ def test_estimators_train_nothing_twice(run, forbid_training):
     assert run(f"measure digits-lt:20 {SHORT}")[0] == 0
 
 
-def test_probabilities_of_another_program(run, blank_charts):
+def test_probabilities_of_another_program(run):
     """Measured, compared and reported; read anew when the file changes."""
-    blank_charts()
     rng = np.random.default_rng(0)
     raws = []
     for _ in range(2):
@@ -145,9 +144,8 @@ def test_wrong_probabilities_are_one_sentence(content, sentence, run):
         assert sentence in err
 
 
-def test_own_data_by_every_estimator(run, rng, blank_charts):
+def test_own_data_by_every_estimator(run, rng):
     """A table without a test split: errors by folds, for one estimator and for several."""
-    blank_charts()
     names = "bootstrap,out-of-fold,single,online,snapshot,mc-dropout,duq"
     x, y = rng.normal(size=(60, 4)), np.repeat(["a", "b", "c"], [35, 15, 10])
     np.savez("own.npz", x=x + (y == "a")[:, None], y=y)

@@ -62,8 +62,7 @@ def timeless(out):
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_too_little_memory_costs_a_sentence_and_nothing_else(point, run, tmp_path, monkeypatch, blank_charts):
-    blank_charts()
+def test_too_little_memory_costs_a_sentence_and_nothing_else(point, run, tmp_path, monkeypatch):
     module, _, name = point.partition(":")
     *classes, function = name.split(".")
     place = importlib.import_module(f"class_uncertainty.{module}")

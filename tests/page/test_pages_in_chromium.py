@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from class_uncertainty.reporting.report_examples import report_examples
 from reporting.examples import FULL, class_row_examples, fix_report, fix_section
 from scipy.special import softmax
 
@@ -16,7 +17,6 @@ import class_uncertainty as cu
 from class_uncertainty.metrics import Outcomes
 from class_uncertainty.posthoc.fix_report import JudgedPredictions
 from class_uncertainty.reporting import audit_page, html_page
-from class_uncertainty.reporting.report_examples import report_examples
 from class_uncertainty.reporting.section import Section
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))

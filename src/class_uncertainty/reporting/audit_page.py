@@ -8,9 +8,8 @@ from class_uncertainty.checks import check
 from class_uncertainty.io import origin
 from class_uncertainty.posthoc.class_audit import CONFUSIONS
 from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS
-from class_uncertainty.posthoc.error_changes import ErrorChange
 from class_uncertainty.posthoc.run_changes import RunChanges
-from class_uncertainty.reporting.audit_terminal import adjusted_text, change_sentences
+from class_uncertainty.reporting.audit_terminal import change_sentences, figure_sentences
 from class_uncertainty.reporting.charts import Chart, Row, row_chart
 from class_uncertainty.reporting.page import (
     MISSING,
@@ -28,7 +27,6 @@ from class_uncertainty.reporting.page import (
 )
 from class_uncertainty.reporting.page_examples import audit_examples
 from class_uncertainty.reporting.result_pages import threshold_block
-from class_uncertainty.reporting.two_class_view import named_figures
 from class_uncertainty.text import amount_of
 from class_uncertainty.workflows.audit import Audit
 
@@ -107,7 +105,7 @@ def audit_page(
     blocks = [_class_block(audit, places)]
     if changes:
         blocks.insert(0, _change_block(changes, places))
-    blocks += [_confusion_block(audit, places), _evidence_block(audit), _figure_block(audit)]
+    blocks += [_confusion_block(audit, places), _evidence_block(audit), Block("All figures", figure_sentences(audit))]
     if of.two:
         blocks.append(threshold_block(of.two, audit.classes[of.two.positive].name))
     if of.label_issues:
@@ -252,43 +250,3 @@ def _issue_block(audit: Audit) -> Block:
         for issue in issues[:MOST_ISSUES]
     ]
     return Block("Labels worth a look", [text], table=table_of(rows))
-
-
-def _figure_block(audit: Audit) -> Block:
-    """All figures, with what stands beside each."""
-    of = audit.figures
-    adjusted = ErrorChange(of.adjusted_change, of.adjusted_change_low, of.adjusted_change_high)
-    figures = {
-        "Class-mean error": (f"{of.error:.1f} %", f"{of.error_low:.1f} to {of.error_high:.1f}"),
-        "Class-mean error, adjusted for the counts": (
-            f"{of.adjusted_error:.1f} %",
-            adjusted_text(adjusted, of.adjusted_taus),
-        ),
-        "Overall error": (f"{of.overall_error:.1f} %", f"{of.overall_error_low:.1f} to {of.overall_error_high:.1f}"),
-        "Worst class": (f"{of.worst_class_error:.1f} %", of.worst_class),
-        "ECE": (f"{of.ece:.1f} %", f"classwise {of.classwise_ece:.2f} %"),
-        "NLL": (f"{of.nll:.3f}", f"nats, {of.weighing}"),
-    }
-    if len(audit.classes) > 2:
-        figures["Worst tenth of the classes"] = (f"{of.worst_tenth:.1f} %", "")
-    if of.two:
-        named = named_figures(of.two, audit.classes[of.two.positive].name)
-        figures |= {f"{words[:1].upper()}{words[1:]}": (f"{number} %", "") for words, number in named}
-    if of.mean_cost is not None:
-        lower = "" if of.least_cost is None else f"{of.least_cost:.4g} by decisions for the least expected cost"
-        figures[of.cost_name] = (f"{of.mean_cost:.4g}", lower)
-    if of.prior_error is not None:
-        figures["Error under the prior"] = (f"{of.prior_error:.1f} %", "")
-    if of.prior_adjusted_change:
-        change = adjusted_text(of.prior_adjusted_change, of.prior_adjusted_taus)
-        figures["Error under the prior, adjusted for the counts and the prior"] = (
-            f"{of.prior_adjusted_error:.1f} %",
-            change,
-        )
-    if of.label_issues is not None:
-        figures["Labels worth a look"] = (f"{of.label_issues:,}", "")
-    rows = [
-        {"Figure": text_cell(what), "Value": Cell(number), "": text_cell(more)}
-        for what, (number, more) in figures.items()
-    ]
-    return Block("All figures", table=table_of(rows))

@@ -30,6 +30,7 @@ PICTURES = 300
 PAGE_BYTES = 4_800_000  # the page stays below 5 MB
 PICTURE_BYTES = 2_500_000  # of all pictures
 NAME_BYTES = 1_000_000  # of all names and links
+ALL_BYTES = PICTURE_BYTES + NAME_BYTES + 60 * MOST  # with the numbers of each example
 PIXELS = 128  # of a picture's side
 BEFORE = "These are {}, as predicted before the fix by a network that never saw them, of the first seed."
 UNSEEN = "These are training examples, as predicted by networks that never saw them."
@@ -139,7 +140,7 @@ def page_data(examples: PageExamples, folder: Path, room: int = PAGE_BYTES) -> d
         "totals": _totals(examples).tolist(),
     }
     left = max(0, room - len(json.dumps(about)))
-    share = min(1.0, left / PAGE_BYTES)
+    share = min(1.0, left / ALL_BYTES)
     chosen = _chosen(examples, int(share * MOST))
     pictures = _pictures(examples, chosen[: int(share * PICTURES)], int(share * PICTURE_BYTES))
     places = {i: place for place, i in enumerate(pictures)}

@@ -61,8 +61,8 @@ class Stored:
 
     name: str
     fix_report: FixReport | None
-    classes: Sequence[ClassRow]
-    methods: Sequence[MethodRow]
+    classes: tuple[ClassRow, ...]
+    methods: tuple[MethodRow, ...]
     measured: Estimate | Measurement | None  # what the classes are rows of
     dataset: Dataset | None  # None where the data could not be read again, or have changed
     examples: PageExamples | None
@@ -230,16 +230,15 @@ def _stored(store: Store, data: StoredDataset, group: Group, dataset: Dataset | 
     rates, chosen_on = chosen_rates(store, data, shown, digits)
     methods = method_rows(compared, measured.cost if measured else 0.0, chosen=rates)
     classes = class_rows(data.classes, data.counts, measured, dataset) if measured else []
-    method_notes = [*describe_marks([row.marks for row in methods])]
+    shape = dataset.train.shape if dataset else shape_of(data.name)
+    method_notes = describe_network(NetworkSize.of_results(group.results, shape, len(data.classes)))
     if len(shown) > len(compared):
         left_out = len(shown) - len(compared)
         method_notes.append(f"Runs of naive not shown, since no other method has their seeds: {left_out}.")
+    notes = [_older_fixes(group.fixes), *describe_marks([row.marks for row in methods])]
     at_chosen = [row.method for row in methods if rates.get(row.method) == row.lr]
     if at_chosen:
-        method_notes.append(f"Learning rates of {', '.join(at_chosen)}: chosen {chosen_where(chosen_on)}.")
-    shape = dataset.train.shape if dataset else shape_of(data.name)
-    method_notes += describe_network(NetworkSize.of_results(group.results, shape, len(data.classes)))
-    notes = [_older_fixes(group.fixes)]
+        notes.append(f"Learning rates of {', '.join(at_chosen)}: chosen {chosen_where(chosen_on)}.")
     hidden = len(group.results) - len(shown)
     if hidden:
         others = sorted(group.estimators - {measured.estimator if measured else ""})
@@ -257,8 +256,8 @@ def _stored(store: Store, data: StoredDataset, group: Group, dataset: Dataset | 
     return Stored(
         name=group.name,
         fix_report=group.fixes[-1] if group.fixes else None,
-        classes=classes,
-        methods=methods,
+        classes=tuple(classes),
+        methods=tuple(methods),
         measured=measured,
         dataset=dataset,
         examples=_examples(group, dataset),
