@@ -39,20 +39,14 @@ def audit(
     all_classes: Annotated[bool, typer.Option("--all-classes", help="List every class.")] = False,
     as_json: JSON = False,
 ) -> None:
-    """Audit saved predictions: what is wrong with which class, and why. No network, no training.
+    """Show which classes saved predictions fail on, and why.
 
-    A model of any framework will do. In Python, save what it predicts for examples that it was not trained on:
+    np.savez("test.npz", probabilities=p, labels=y)
+    cu audit test.npz
+    cu audit new.npz --baseline old.json --fail-if "worse_classes > 0"
 
-    **np.savez("test.npz", probabilities=p, labels=y)**, perhaps with **classes=**, **names=**, **counts=** and
-    **images=**. A .csv or .parquet file has a line for each example, with the columns label and p(CLASS), as
-    'cu predict' writes them. Then
-
-    **cu audit test.npz --report page.html** shows for each class its error with a 95 % interval, uncertainty,
-    calibration, what it is taken for, whether it is rare, hard, confused or badly labelled, and what adjusting for the
-    counts alone would change.
-
-    **cu audit test.npz --fail-if "worst_class_error > 40" --baseline main.json** is a gate for CI: the exit code is 4,
-    with a line for each condition that holds. docs/audit.md lists the names.
+    A model of any framework will do; nothing is trained. Files are .npz, .csv or .parquet, as cu predict writes them,
+    of examples that the model was not trained on.
     """
     from class_uncertainty.posthoc.gate import broken, parse_condition
     from class_uncertainty.posthoc.goal import read_numbers

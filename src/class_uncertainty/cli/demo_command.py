@@ -20,7 +20,12 @@ def demo(
     folder: Annotated[Path, typer.Option("--folder", help="Where results and page go.")] = Path("cu-demo"),
     as_json: JSON = False,
 ) -> None:
-    """Measure, fix and compare in half a minute, on long-tailed handwritten digits from scikit-learn."""
+    """Measure, fix and compare long-tailed digits, in half a minute.
+
+    cu demo
+
+    The data come with scikit-learn.
+    """
     with start(Command(store=folder / "runs.sqlite", as_json=as_json)) as running:
         from class_uncertainty.io import origin
         from class_uncertainty.reporting import html_page

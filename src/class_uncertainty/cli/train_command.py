@@ -27,10 +27,12 @@ def train(
     estimator: options.ESTIMATOR = None,
     score: options.SCORE = None,
 ) -> None:
-    """Train one network and, with --save, keep it: weights as safetensors, and a JSON file that rebuilds it.
+    """Train one network by one method, and save it.
 
-    It always trains, whatever the store has. **cu predict PATH EXAMPLES** asks the saved network. In Python,
-    cu.restore(PATH) gives it back as a plain nn.Module with its preprocessing: raw images or features in, logits out.
+    cu train photos --save model
+    cu train digits-lt:20 --method cb-rs --lr 0.1 --save model
+
+    It always trains, whatever the store has. In Python, cu.restore("model") returns the network with its preprocessing.
     """
     from class_uncertainty.posthoc.remedies import find_remedy
     from class_uncertainty.training import Lane
