@@ -10,6 +10,7 @@ from typing import Any
 from class_uncertainty.cli.interrupts import exit_code
 from class_uncertainty.cli.options import Command
 from class_uncertainty.data import Dataset
+from class_uncertainty.data.data_check import check_dataset, notes
 from class_uncertainty.data.spec import paths_named
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
 from class_uncertainty.io import check_unread
@@ -17,7 +18,6 @@ from class_uncertainty.limits import check_address_space
 from class_uncertainty.reporting import terminal
 from class_uncertainty.reporting.news_view import print_news
 from class_uncertainty.reporting.progress import LiveProgress
-from class_uncertainty.reporting.section import describe_duplicates
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import checkpoints_beside
 from class_uncertainty.runs.settings import Shared
@@ -55,6 +55,13 @@ class Running:
         if not self.command.as_json:
             terminal.say(*lines)
 
+    def note(self, line: str) -> None:
+        """For people, beside JSON too."""
+        if self.command.as_json:
+            tell(line)
+        else:
+            terminal.say(line)
+
     @contextmanager
     def loader(self, read: Callable[..., Dataset] = load_named) -> Iterator[Callable[..., Dataset]]:
         """From the data folder, with a progress bar for images."""
@@ -88,10 +95,8 @@ class Running:
             self.say(prefix + note)
         with self.loader() as load_data:
             dataset = load_data(named_data)
-        for part in dataset.left_out:
-            self.say(f"{prefix}{part}")
-        if note := describe_duplicates(dataset):
-            self.say(prefix + note)
+        for line in notes(check_dataset(dataset), data):
+            self.note(prefix + line)
         name = self.recipe
         if command.pretrained and name is None and dataset.train.is_images:
             name = FINE_TUNE

@@ -59,8 +59,8 @@ def from_parquet(spec: DataSpec) -> Splits:
     image = parquet.image_column([*train, *(test or [])], spec.options.get("image"))
     if image is None:
         _refuse_options(spec, "a table", ("size", "channels", "skip"))
-        options = _table_options(spec, test is not None)
-        return encode_splits(parquet.table(train), parquet.table(test) if test else None, options, spec.left_out)
+        into = (_table_options(spec, test is not None), spec.left_out, spec.noticed)
+        return encode_splits(parquet.table(train), parquet.table(test) if test else None, *into)
     _refuse_options(spec, "images", ("categorical", "drop", "missing"))
 
     def read(files: list[Path], size: Size | None) -> Data:
@@ -86,7 +86,7 @@ def from_csv(spec: DataSpec) -> Splits:
     has_header = spec.options.get("header") != "no"
     test_file = _test_file(spec)
     test = None if test_file is None else read_csv(spec.file(test_file), has_header)
-    return encode_splits(read_csv(spec.path, has_header), test, _table_options(spec), spec.left_out)
+    return encode_splits(read_csv(spec.path, has_header), test, _table_options(spec), spec.left_out, spec.noticed)
 
 
 def _decoded(

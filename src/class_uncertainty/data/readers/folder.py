@@ -14,6 +14,7 @@ import numpy as np
 
 from class_uncertainty.data.cache import Decoding
 from class_uncertainty.data.class_names import in_order, split_of
+from class_uncertainty.data.finding import DataProblem
 from class_uncertainty.data.images import ImageSource, common_size, decode
 from class_uncertainty.errors import InputError, notice
 from class_uncertainty.io import disk_faults, read_regular
@@ -65,7 +66,8 @@ def _classes(place: Path, names: list[str], empty: bool) -> LabelledFiles:
     if not labelled or (bare and not empty):
         others = f" (nor do {listed(bare[1:], 3)})" if bare[1:] else ""
         needed = "each class is a subfolder with some; ?min=2 leaves out classes with fewer than two"
-        raise InputError(f"{place / (bare[0] if bare else '')} holds no images{others}: {needed}.")
+        sentence = f"{place / (bare[0] if bare else '')} holds no images{others}: {needed}."
+        raise DataProblem(sentence, {"min": "2"})
     return labelled
 
 
@@ -84,7 +86,8 @@ def without_broken(labelled: LabelledFiles, skip: bool, advice: str) -> tuple[La
     broken = [file for file, _ in labelled if not file.is_file()]
     if broken and not skip:
         others = f", and neither are {len(broken) - 1:,} others" if broken[1:] else ""
-        raise InputError(f"{_no_file(broken[0])}{others}; {advice} leaves out what cannot be read.")
+        sentence = f"{_no_file(broken[0])}{others}; {advice} leaves out what cannot be read."
+        raise DataProblem(sentence, {"skip": "unreadable"})
     gone = set(broken)
     return [(file, label) for file, label in labelled if file not in gone], broken
 
