@@ -18,7 +18,7 @@ RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
 
 
 def test_it_is_the_estimate_with_a_row_for_every_class(digits):
-    measured = cu.measure(digits, "out-of-fold", 2, recipe=RECIPE)
+    measured = cu.measure(digits, estimator="out-of-fold", members=2, recipe=RECIPE)
     estimate = cu.estimate(digits, "out-of-fold", 2, RECIPE)
     assert np.array_equal(measured.estimate.probabilities, estimate.probabilities)
     assert [row.count for row in measured.rows] == digits.train.counts.tolist()
@@ -53,7 +53,7 @@ def test_a_score_reads_the_same_networks_otherwise(digits, tmp_path):
 
 
 def test_without_a_test_split_folds_judge(digits):
-    measured = cu.measure(digits.train, "single", recipe=RECIPE)
+    measured = cu.measure(digits.train, estimator="single", recipe=RECIPE)
     assert (measured.folds, measured.document()["folds"]) == (5, 5)
     assert all(row.error is not None for row in measured.rows)
 
@@ -78,14 +78,14 @@ def test_a_budget_needs_a_store_and_with_one_it_goes_on_where_it_stopped(digits,
 
 def test_a_store_may_be_open_or_a_path(digits, tmp_path):
     with Store(tmp_path / "runs.sqlite") as store:
-        cu.measure(digits, "single", recipe=RECIPE, store=store)
+        cu.measure(digits, estimator="single", recipe=RECIPE, store=store)
         assert len(store.estimates(digits.fingerprint)) == 1
-    cu.measure(digits, "single", recipe=RECIPE, store=str(tmp_path / "runs.sqlite"), progress=no_training)
+    cu.measure(digits, estimator="single", recipe=RECIPE, store=str(tmp_path / "runs.sqlite"), progress=no_training)
 
 
 def test_wrong_input_is_refused_before_training(digits):
     with refused("'ensembel'", "'ensemble'"):
-        cu.measure(digits, "ensembel")
+        cu.measure(digits, estimator="ensembel")
     with refused("'preditive'", "'predictive'"):
         cu.measure(digits, score="preditive", progress=no_training)
     with refused("members is 0"):

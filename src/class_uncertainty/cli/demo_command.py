@@ -41,7 +41,7 @@ def demo(
         measured = measure(dataset, **known)
         document["measure"] = running.show(measured, terminal_tables.print_measured)
         running.say("", "The same network trained by ten methods, three seeds each:")
-        comparison = compare(dataset, ROWS, **known)
+        comparison = compare(dataset, methods=ROWS, **known)
         document["compare"] = running.show(comparison, terminal_tables.print_comparison)
         section = replace(
             fix_section(fixed),
