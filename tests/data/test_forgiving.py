@@ -217,8 +217,8 @@ def test_groups_of_images_by_the_folder_below_their_class(here):
 @pytest.mark.parametrize(
     ("pattern", "parts"),
     [
-        ("x", ["6 of 6 paths have no group by ?group=x", "000.png, 001.png, 002.png and 3 more"]),
-        ("(", ["?group=( is no regular expression"]),
+        ("x", ["6 of 6 paths have no group by --group x", "000.png, 001.png, 002.png and 3 more"]),
+        ("(", ["group '(' is no regular expression"]),
         ("(a)(b)", ["has 2 groups in parentheses", "give one"]),
         ("(z*)", ["6 of 6 paths have no group"]),
     ],

@@ -470,6 +470,6 @@ def test_what_cannot_be_chosen_is_refused(digits, lrs, seeds, facts, tmp_path):
 
 def test_a_choice_by_the_examples_that_judge_is_refused(digits, tmp_path):
     for data in (digits.train, replace(digits, test=None)):
-        with refused("no test split", "?test=0.2"):
+        with refused("no test split", "--test 0.2"):
             cu.compare(data, methods=["naive"], seeds=1, lrs=RATES, choose_lr=True, store=tmp_path / "runs.sqlite")
     assert list(tmp_path.iterdir()) == []

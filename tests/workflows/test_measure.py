@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas
 import pytest
 from refusals import refused
 from scipy.stats import spearmanr
@@ -222,3 +223,30 @@ def test_without_a_test_split_folds_compare_estimators(digits):
 def test_wrong_names_are_refused_before_training(digits, names, parts):
     with refused(*parts):
         cu.compare_estimators(digits, names, 2, recipe=RECIPE, progress=no_training)
+
+
+def test_arrays_and_frames_are_measured_as_the_data_that_they_hold(rng, caplog):
+    """What is noticed of a frame is logged once."""
+    X, y = rng.normal(size=(40, 2)), ["no", "no", "no", "yes"] * 10
+    recipe = cu.Recipe("linear", epochs=1, batch=8)
+    names = ["no", "yes"]
+    data = cu.Data(X, [names.index(label) for label in y], names)
+    expected = cu.measure(data, members=2, recipe=recipe).document()["classes"]
+    assert cu.measure(X, y, members=2, recipe=recipe).document()["classes"] == expected
+    frame = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "kind": y})
+    assert cu.measure(frame, label="kind", members=2, recipe=recipe).document()["classes"] == expected
+    caplog.clear()
+    frame.loc[3, "a"] = np.nan
+    with caplog.at_level("WARNING", "class_uncertainty"):
+        cu.measure(frame, label="kind", members=2, recipe=recipe)
+    (told,) = caplog.messages
+    assert "missing" in told
+
+
+def test_fix_and_compare_take_labels_too(rng):
+    X, y = rng.normal(size=(40, 2)), [3, 3, 3, 5] * 10
+    how = {"recipe": cu.Recipe("linear", epochs=1, batch=8)}
+    assert cu.compare(X, y, methods=["naive"], seeds=1, **how).dataset.classes == ("3", "5")
+    assert cu.fix(X, y, candidates=["naive"], trainings=2, seeds=1, **how).dataset.classes == ("3", "5")
+    with refused("y is given", "labels of its own"):
+        cu.fix(cu.Data(X, np.arange(40) % 2), y)

@@ -242,7 +242,7 @@ def _constant_found(train: Data) -> Finding | None:
     """Columns of a table, or features, that have one value in all training examples."""
     if train.shows_pictures:
         return None
-    is_constant = (train.inputs == train.inputs[0]).all(axis=0)
+    is_constant = train.inputs.min(axis=0) == train.inputs.max(axis=0)
     columns: Sequence[str] = train.columns or [f"feature {i}" for i in range(train.shape[0])]
     if train.encoding is not None:
         columns = [column.name for column in train.encoding for _ in column.features]

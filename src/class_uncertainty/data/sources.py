@@ -206,7 +206,7 @@ def load(
         The data folder, where relative paths and downloaded files are looked up; by default the environment variable
         CLASS_UNCERTAINTY_DATA, or a folder in the user's cache.
     seed : int
-        Draws the subset of a long tail, the share that ?test splits off, and the examples that ?duplicate repeats.
+        Draws the subset of a long tail, the share that `test` splits off, and the examples that ?duplicate repeats.
     progress : callable, optional
         Called with (what, done, total) while images are decoded.
     label : str, optional
@@ -389,7 +389,7 @@ REPEATS = {
 }
 LEAST = {
     "min": Option(
-        "leave out classes with fewer training examples (with ?group, groups), and count them", whole(1, MOST)
+        "leave out classes with fewer training examples (with --group, groups), and count them", whole(1, MOST)
     )
 }
 SHARE = {
@@ -406,7 +406,7 @@ FILE = {
 }
 GROUP = {
     "group": Option(
-        "a column (of .npz, an array) of patients, customers, videos: folds and ?test keep each on one side"
+        "a column (of .npz, an array) of patients, customers, videos: folds and --test keep each on one side"
     )
 }
 PATH_GROUP = {

@@ -21,6 +21,18 @@ NUMBERS = {"bool", "halffloat", "float", "double", *INTEGERS}  # as Arrow names 
 TEXTS = {"string", "large_string", "string_view", "null"}
 
 
+def as_typed(option: str, value: str = "") -> str:
+    """'--drop id' of an option that commands have, and '?min=2' of others, which stand in the name of data."""
+    if option in FLAGS:
+        return f"--{option} {quote(value)}" if value else f"--{option}"
+    return f"?{option}={value}" if value else f"?{option}"
+
+
+def advised(option: str, value: str = "") -> str:
+    """The same with its form in Python, where that is another: '--drop id (in Python drop=)'."""
+    return f"{as_typed(option, value)} (in Python {option}=)" if option in FLAGS else as_typed(option, value)
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Columns of equal length: object arrays of text as it was written, or arrays of numbers."""
@@ -42,15 +54,11 @@ class Table:
         if self.is_frame:
             value = repr(values[0]) if len(values) == 1 else list(values)
             return f"{name}={value}" if values else name
-        text = ",".join(map(str, values))
-        if name in FLAGS:
-            return f"--{name} {quote(text)}" if values else f"--{name}"
-        return f"?{name}={text}" if values else f"?{name}"
+        return as_typed(name, ",".join(map(str, values)))
 
     def advised(self, name: str, *values: object) -> str:
         """The same for sentences that are read in Python too: '--drop id (in Python drop=)'."""
-        option = self.option(name, *values)
-        return f"{option} (in Python {name}=)" if option.startswith("--") else option
+        return self.option(name, *values) if self.is_frame else advised(name, ",".join(map(str, values)))
 
     @property
     def names(self) -> list[str]:

@@ -215,15 +215,22 @@ def tells_rows_apart(column: NDArray) -> bool:
 
 def crowded_columns(train: Table, names: Names) -> dict[str, int]:
     """The columns of text with more categories than a network takes, and how many they have."""
-    categories = {name: set(train.columns[name].tolist()) for name in names if train.columns[name].dtype == object}
-    crowded = {name: len(texts) for name, texts in categories.items() if len(texts) > MAX_CATEGORIES}
-    return {name: number for name, number in crowded.items() if _is_text(train, name)}
+    crowded = dict[str, int]()
+    for name in names:
+        if train.columns[name].dtype != object:
+            continue
+        cells = train.columns[name][~train.missing[name]].tolist()
+        if not cells or not np.isnan(_number(cells[0])):  # before all cells of a column of numbers are gone through
+            continue
+        number = len(set(cells))
+        if number > MAX_CATEGORIES and _are_texts(cells):
+            crowded[name] = number
+    return crowded
 
 
-def _is_text(table: Table, name: str) -> bool:
+def _are_texts(cells: Sequence[str]) -> bool:
     """Whether no cell is a number, nor are all of them numbers that were written oddly."""
-    cells = table.columns[name][~table.missing[name]]
-    if any(number == number for number in map(_number, cells)):
+    if not np.isnan([_number(cell) for cell in cells]).all():
         return False
     return not all(NUMBERLIKE.fullmatch(cell.strip()) for cell in cells)
 
@@ -518,7 +525,7 @@ def _missing_found(tables: Sequence[Table], names: Names) -> Finding | None:
     return Finding(
         "missing-values",
         f"values are missing ({_incomplete(counts)})",
-        f"training medians and a category 'missing' replace them, {drop} leaves those rows out",
+        f"they are filled, {drop} leaves those rows out",
         number=sum(counts.values()),
         examples=tuple(counts),
     )

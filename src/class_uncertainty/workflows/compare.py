@@ -12,6 +12,7 @@ from class_uncertainty.checks import Frame, check, check_distinct, take
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.dataset import shared_groups
 from class_uncertainty.data.frame_sources import dataset_from
+from class_uncertainty.data.table import advised
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.measures import Stats
@@ -65,7 +66,7 @@ def check_judges(dataset: Dataset, choose_on: Dataset | None) -> None:
     """Refuse learning rates that would be chosen by examples that judge the rows."""
     if dataset.test is None:
         reason = "examples that choose learning rates must not judge them"
-        raise InputError(f"there is no test split, and {reason}: add one, as '?test=0.2' does.")
+        raise InputError(f"there is no test split, and {reason}: add one, as {advised('test', '0.2')} does.")
     if choose_on is None:
         return
     given, test, chooses = f"choose_on is {choose_on.name!r}", dataset.test, choose_on.test

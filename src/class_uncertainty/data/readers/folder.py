@@ -16,6 +16,7 @@ from class_uncertainty.data.cache import Decoding
 from class_uncertainty.data.class_names import in_order, split_of
 from class_uncertainty.data.finding import DataProblem
 from class_uncertainty.data.images import ImageSource, common_size, decode
+from class_uncertainty.data.table import advised
 from class_uncertainty.errors import InputError, notice
 from class_uncertainty.io import disk_faults, read_regular
 from class_uncertainty.text import listed, read_faults
@@ -99,10 +100,10 @@ def group_of(pattern: str) -> Callable[[str], str | None]:
     try:
         expression = re.compile(pattern)
     except re.error as error:
-        raise InputError(f"?group={pattern} is no regular expression: {error}.") from None
+        raise InputError(f"group {pattern!r} is no regular expression: {error}.") from None
     if expression.groups != 1:
         count = f"{expression.groups} groups in parentheses"
-        raise InputError(f"?group={pattern} has {count}: give one, as ?group=([a-z]+), or a separator, as ?group=_.")
+        raise InputError(f"group {pattern!r} has {count}: give one, as '([a-z]+)', or a separator, as '_'.")
     return lambda path: match[1] if (match := expression.search(path)) else None
 
 
@@ -115,7 +116,7 @@ def groups(place: Path, labelled: LabelledFiles, pattern: str) -> list[str]:
         name = find_group(path)
         (unmatched if not name else names).append(name or path)
     if unmatched:
-        count = f"{len(unmatched):,} of {len(labelled):,} paths have no group by ?group={pattern}"
+        count = f"{len(unmatched):,} of {len(labelled):,} paths have no group by {advised('group', pattern)}"
         raise InputError(f"{count}: {listed(unmatched, 3)}.")
     return names
 
