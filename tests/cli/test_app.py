@@ -111,7 +111,7 @@ WRONG = {
         "measure digits --memebrs 3",
         "unknown option of 'cu measure' '--memebrs': did you mean '--members'? There are --members, ",
     ),
-    "command": ("mesure digits", "unknown command 'mesure': did you mean 'measure'? There are demo, measure, "),
+    "command": ("mesure digits", "unknown command 'mesure': did you mean 'measure'? There are demo, check, "),
 }
 
 

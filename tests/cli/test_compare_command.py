@@ -78,7 +78,7 @@ def test_rates_are_chosen_on_data_that_are_named(run, forbid_training):
     ("options", "facts"),
     [
         ("--choose-on digits-lt:20?validation=20", ("choose_on", "choose_lr")),
-        ("--choose-lr --lrs 0.1,0.2 --choose-on ''", ("''", "digits-lt")),
+        ("--choose-lr --lrs 0.1,0.2 --choose-on ''", ("''", "cu list data")),
         ("--choose-lr --lrs 0.1,0.2 --choose-on digit-lt:20", ("'digit-lt:20'", "digits-lt")),
         ("--choose-lr", ("learning rates",)),
         ("--choose-lr --lrs 0.1", ("one learning rate",)),
@@ -99,7 +99,7 @@ def test_choosing_needs_a_test_split(run):
     options = "--epochs 1 --methods naive --seeds 1 --lrs 0.1,0.2 --choose-lr"
     code, out, err = run(f"compare npz:all.npz {options}")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "?test=0.2" in err
+    assert "--test 0.2" in err
     assert run(f"compare npz:all.npz?test=0.2 {options}")[0] == 0
 
 

@@ -8,14 +8,7 @@ from example_results import SCORES, make_result
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc.fix_report import Step
-from class_uncertainty.reporting.section import (
-    Section,
-    describe_duplicates,
-    describe_folds,
-    describe_groups,
-    fix_section,
-    kept_size,
-)
+from class_uncertainty.reporting.section import Section, describe_folds, describe_groups, fix_section, kept_size
 from class_uncertainty.runs.rows import class_rows
 
 
@@ -28,7 +21,7 @@ def test_the_page_of_a_fix_is_of_its_value_alone(digits, has_test):
     """Its report, the examples that it was judged on, and where the errors come from."""
     dataset = digits if has_test else cu.Dataset("folds", digits.train)
     recipe = cu.Recipe("small-conv", epochs=1, batch=32)
-    section = fix_section(cu.fix(dataset, recipe, candidates=["naive"], trainings=2, seeds=1))
+    section = fix_section(cu.fix(dataset, recipe=recipe, candidates=["naive"], trainings=2, seeds=1))
     assert (section.name, section.classes, section.methods) == (dataset.name, (), ())
     assert section.fix_report is not None
     assert section.examples is not None
@@ -47,40 +40,6 @@ def test_the_page_of_a_fix_is_of_its_value_alone(digits, has_test):
 def test_the_kept_networks_are_counted_where_they_are_of_one_kind(networks, number, size):
     kept = kept_size(Step("ensemble", "naive", number, 300, 20.0, 1.0), networks)
     assert (kept.network, kept.parameters) == (size, 300)
-
-
-@pytest.mark.parametrize(
-    ("train", "test", "facts"),
-    [
-        ([1, 2, 3, 4], None, ()),
-        ([1, 2, 3, 1], None, ("1 of the 4 examples repeats",)),
-        ([1, 1, 1, 4], None, ("2 of the 4 examples repeat",)),
-        ([1, 2, 3, 4], [5, 6], ()),
-        ([1, 2, 3, 4], [1, 6], ("1 of the 2 test examples is",)),
-    ],
-)
-def test_duplicates_are_counted(train, test, facts):
-    note = describe_duplicates(cu.Dataset("x", features(train), features(test) if test else None))
-    assert bool(note) == bool(facts)
-    assert all(fact in note for fact in facts)
-
-
-def test_copies_in_other_groups_are_not_kept_together_by_groups():
-    data = features([1, 2, 3, 1, 1, 5, 6, 7, 8, 9])
-    grouped = cu.Data(data.inputs, data.labels, data.classes, groups=[0, 1, 2, 0, 3, 4, 5, 6, 7, 8])
-    alone, given = (describe_duplicates(cu.Dataset("x", one)) for one in (data, grouped))
-    assert alone.startswith("2 of the 10 examples repeat")
-    assert alone.endswith("): folds may leak into each other, unless ?group= keeps copies together.")
-    leak = "folds may leak into each other."
-    assert given == f"1 of the 10 examples repeats another (example 4 = example 0), of another group: {leak}"
-
-
-def test_own_images_can_be_read_without_copies():
-    images = cu.Data(np.zeros((4, 1, 8, 8), np.uint8), [0, 0, 1, 1])
-    notes = [
-        describe_duplicates(cu.Dataset(name, images, test)) for name in ("folder:x", "x") for test in (None, images)
-    ]
-    assert ["; ?repeats=drop leaves copies out." in note for note in notes] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -131,31 +131,10 @@ def test_images_that_repeat_are_named_first(printed, estimator):
     about = measured(ranked(-1), estimator=estimator)
     about.dataset = cu.Dataset("x", cu.Data(images, [0, 1, 0, 1, 0]))
     out = in_one_line(printed(terminal_tables.print_measured, about))
-    assert "3 of 5 training images repeat another" in out
+    assert "images that repeat" in out
     assert "--estimator" not in out
-    assert "?repeats=drop" not in out  # nothing was read that could leave them out
-    about.dataset = replace(about.dataset, name="folder:x")
-    assert "?repeats=drop leaves copies out." in in_one_line(printed(terminal_tables.print_measured, about))
     about.dataset = cu.Dataset("x", cu.Data(images.reshape(5, 4).astype(float), [0, 1, 0, 1, 0]))
     assert "repeat" not in in_one_line(printed(terminal_tables.print_measured, about))
-
-
-@pytest.mark.parametrize(("copies", "told"), [(0, False), (1, False), (2, True), (50, True)])
-def test_a_noticeable_share_of_copies_is_told_of_however_classes_rank(printed, copies, told):
-    """Where a test split judges: without one, the note on folds tells of them."""
-    images = np.arange(200, dtype=np.uint8).repeat(4).reshape(200, 1, 2, 2)
-    test = cu.Data(images[:4] + 50, [0, 1, 0, 1])
-    images[:copies] = images[-1]
-    about = measured(ranked(1))
-    train = cu.Data(images, np.arange(200) % 2)
-    about.dataset = cu.Dataset("folder:x", train, test)
-    out = in_one_line(printed(terminal_tables.print_measured, about))
-    assert (f"{copies} of 200 training images" in out) == told
-    assert ("?repeats=drop" in out) == told
-    compared = printed(terminal_tables.print_estimator_comparison, replace(COMPARISON, dataset=about.dataset))
-    assert (f"{copies} of 200 training images" in in_one_line(compared)) == told
-    about.dataset = cu.Dataset("folder:x", train)
-    assert "training images" not in in_one_line(printed(terminal_tables.print_measured, about))
 
 
 def test_classes_that_no_measure_disputes(printed):

@@ -16,6 +16,7 @@ from class_uncertainty.cli import results_commands
 from class_uncertainty.cli.adjust_command import adjust
 from class_uncertainty.cli.audit_command import audit
 from class_uncertainty.cli.card_command import card
+from class_uncertainty.cli.check_command import check
 from class_uncertainty.cli.clean_command import clean
 from class_uncertainty.cli.compare_command import compare
 from class_uncertainty.cli.demo_command import demo
@@ -121,7 +122,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(cls=Group, no_args_is_help=True, help="Download data sets.")
 SAVED = (predict, adjust, audit, card, export)  # commands on what was saved
-for command in (demo, measure, compare, train, report, fix, *SAVED, reproduce, clean):
+for command in (demo, check, measure, compare, train, report, fix, *SAVED, reproduce, clean):
     app.command(cls=Command)(command)
 app.command("list", cls=Command)(list_)
 data_app.command(cls=Command)(fetch)
@@ -159,7 +160,8 @@ class _Notices(logging.Handler):
 def main() -> None:
     """Run a command.
 
-    Exit code 2: wrong input, 1: a fault of the machine, 3: a spent budget, 4: a broken gate, 130 and 143: a signal.
+    Exit code 2: wrong input, 1: a fault of the machine, 3: a spent budget, 4: a broken gate or a problem of the data,
+    130 and 143: a signal.
     """
     encode_plainly()
     outlive_readers()

@@ -59,9 +59,9 @@ def compare(
             chosen_on, _ = running.prepare(choose_on, prefix=f"{choose_on}: ")
         comparison = compare_methods(
             dataset,
-            names,
-            numbers,
-            rates,
+            methods=names,
+            seeds=numbers,
+            lrs=rates,
             estimator=estimator,
             members=members,
             score=score,

@@ -52,7 +52,7 @@ def demo(
         running.say("", f"$ cu fix {DATA}", *change_lines(view, width)[1:])
         running.say(*labelled_lines("Kept", view.kept, width))
 
-        compared = compare(dataset, [*METHODS], lrs=RATES, choose_lr=True, estimator=ESTIMATOR, **known)
+        compared = compare(dataset, methods=[*METHODS], lrs=RATES, choose_lr=True, estimator=ESTIMATOR, **known)
         running.say("", "Class uncertainty in place of counts, learning rates tuned alike, three seeds:")
         cells = [[METHODS[row.method], f"{row.error:.1f} ± {row.error_sd:.1f} %"] for row in compared.rows]
         running.say(*table_lines(["method", "class-mean error"], cells, width))

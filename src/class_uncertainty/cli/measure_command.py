@@ -48,5 +48,5 @@ def measure(
             comparison = compare_estimators(dataset, names, members, lrs=rates, **known)
             running.answer(running.show(comparison, terminal_tables.print_estimator_comparison))
         else:
-            measured = measure_classes(dataset, estimator, members, score=score, lr=lr, **known)
+            measured = measure_classes(dataset, estimator=estimator, members=members, score=score, lr=lr, **known)
             running.answer(running.show(measured, terminal_tables.print_measured))

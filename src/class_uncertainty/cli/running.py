@@ -10,6 +10,7 @@ from typing import Any
 from class_uncertainty.cli.interrupts import exit_code
 from class_uncertainty.cli.options import Command
 from class_uncertainty.data import Dataset
+from class_uncertainty.data.data_check import check_dataset, notes
 from class_uncertainty.data.spec import paths_named
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
 from class_uncertainty.io import check_unread
@@ -19,7 +20,6 @@ from class_uncertainty.reporting.data_view import describe_data
 from class_uncertainty.reporting.glossary import explained
 from class_uncertainty.reporting.news_view import print_news
 from class_uncertainty.reporting.progress import LiveProgress
-from class_uncertainty.reporting.section import describe_duplicates
 from class_uncertainty.reporting.terminal import Verbosity
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import checkpoints_beside
@@ -68,9 +68,12 @@ class Running:
 
     def announce(self) -> None:
         """Print what there is to say of the data: before anything trains, but not where a command is refused."""
-        if self.about_data:
+        if self.command.as_json:
+            for problem in self.about_data[1:]:
+                tell(problem)
+        elif self.about_data:
             self.say(*self.about_data)
-            self.about_data.clear()
+        self.about_data.clear()
 
     def show_lines(self, lines: Sequence[str]) -> None:
         """Print the answer and, with --explain, what its words mean; silent where JSON is asked for."""
@@ -112,9 +115,7 @@ class Running:
         with self.loader() as load_data:
             dataset = load_data(named_data)
         self.about_data.append(f"{prefix}{describe_data(dataset)}")
-        self.about_data.extend(f"! {part}" for part in dataset.left_out)
-        if note := describe_duplicates(dataset):
-            self.about_data.append(f"! {note}")
+        self.about_data.extend(notes(check_dataset(dataset), data))
         name = self.recipe
         if command.pretrained and name is None and dataset.train.is_images:
             name = FINE_TUNE

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data import Data, Dataset, load
-from class_uncertainty.data.dataset import describe_unjudged
 from class_uncertainty.data.sources import shape_of
 from class_uncertainty.data.spec import argument_of
 from class_uncertainty.errors import InputError
@@ -25,7 +24,7 @@ from class_uncertainty.reporting.section import (
     Gallery,
     GalleryImage,
     Section,
-    describe_duplicates,
+    describe_data,
     describe_folds,
     describe_groups,
     describe_marks,
@@ -212,11 +211,10 @@ def _section(
         else:
             has_pictures = dataset.train.picture(0) is not None
             galleries = tuple(galleries_of(dataset.train, estimate, section.classes)) if has_pictures else ()
-            about = [*map(str, dataset.left_out), describe_duplicates(dataset), describe_groups(dataset, estimate)]
-            notes += filter(None, about)
+            notes += filter(None, [describe_groups(dataset, estimate)])
         section = replace(section, galleries=galleries)
     if dataset and unchanged:
-        notes += filter(None, [describe_unjudged(dataset)])
+        notes += describe_data(dataset)
         section = replace(section, examples=report_examples(dataset, estimates, fix_report))
     return replace(section, note=" ".join(notes))
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.data import SOURCES, Dataset
-from class_uncertainty.data.dataset import describe_unjudged
+from class_uncertainty.data import Dataset
+from class_uncertainty.data.data_check import check_dataset
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.posthoc.fix_report import FixReport, Step
 from class_uncertainty.posthoc.label_issues import thumbnail
@@ -17,15 +17,13 @@ from class_uncertainty.reporting.page_examples import PageExamples
 from class_uncertainty.reporting.report_examples import report_examples
 from class_uncertainty.runs.rows import IMPORTED, OLDER, ClassRow, MethodRow, knows_examples, shared_marks
 from class_uncertainty.runs.significance import corrected_confidence
-from class_uncertainty.text import amount_of, enumerated, in_list
+from class_uncertainty.text import amount_of
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 
 if TYPE_CHECKING:
     from class_uncertainty.workflows.fix import Fix
 
-FEW = 3  # duplicates that a sentence names
-LEAVES_OUT = "?repeats=drop leaves copies out"
 SAME_NETWORK = "± 0.00: every seed gives the same network, so there is no chance to test for."
 MARKS = {
     IMPORTED: "added by 'cu results import', not trained for this store",
@@ -91,7 +89,7 @@ def fix_section(fixed: "Fix") -> Section:
     dataset, report = fixed.dataset, fixed.report
     kept = report.kept_step
     assert kept is not None
-    notes = [describe_unjudged(dataset)]
+    notes = describe_data(dataset)
     if dataset.test is None:
         notes.insert(0, describe_folds(FOLDS, dataset))
     return Section(
@@ -99,7 +97,7 @@ def fix_section(fixed: "Fix") -> Section:
         classes=(),
         methods=(),
         members=0,
-        note=" ".join(filter(None, notes)),
+        note=" ".join(notes),
         fix_report=report,
         network=kept_size(kept, fixed.network.network or ""),
         examples=report_examples(dataset, (), report),
@@ -173,36 +171,7 @@ def describe_groups(dataset: Dataset, estimate: Estimate) -> str:
     return "Intervals count every group as one example of a class: their examples may err alike."
 
 
-def takes_repeats(dataset: Dataset) -> bool:
-    """Whether the data are images of a source that can leave copies out."""
-    source = SOURCES.get(dataset.name.partition(":")[0])
-    return dataset.train.is_images and source is not None and "repeats" in source.options
-
-
-def describe_repeats(dataset: Dataset) -> str:
-    """What copies among the training images do to uncertainty; "" without any."""
-    train = dataset.train
-    if not train.is_images or not (copies := train.repeats):  # rows of a table may be alike by chance
-        return ""
-    verb = "repeats" if copies == 1 else "repeat"
-    advice = LEAVES_OUT if takes_repeats(dataset) else "Leave the copies out"
-    repeated = f"{copies:,} of {len(train):,} training images {verb} another"
-    return f"{repeated}, and networks are surest of what they see often. {advice}."
-
-
-def describe_duplicates(dataset: Dataset) -> str:
-    """A warning that networks may have seen what they are judged on; "" without duplicates."""
-    number, train, test = dataset.duplicates, dataset.train, dataset.test
-    if not number:
-        return ""
-    drop = f"; {LEAVES_OUT}" if takes_repeats(dataset) else ""
-    verb = "is" if number == 1 else "are"
-    named = enumerated([" = ".join(map(in_list, pair)) for pair in dataset.duplicate_names(FEW)], FEW, number)
-    if test is not None:
-        identical = f"{number:,} of the {len(test):,} test examples {verb} identical to a training example ({named})"
-        return f"{identical}{drop}."
-    repeat = "repeats" if number == 1 else "repeat"
-    identical = f"{number:,} of the {len(train):,} examples {repeat} another ({named})"
-    if train.groups is not None:
-        return f"{identical}, of another group: folds may leak into each other{drop}."
-    return f"{identical}: folds may leak into each other{drop or ', unless ?group= keeps copies together'}."
+def describe_data(dataset: Dataset) -> list[str]:
+    """What is wrong with the data, but for what changes little."""
+    sentences = [str(finding) for finding in check_dataset(dataset).findings if not finding.is_minor]
+    return [sentence[:1].upper() + sentence[1:] for sentence in sentences]

@@ -15,7 +15,6 @@ from class_uncertainty.reporting.section import (
     describe_marks,
     describe_network,
     describe_rates,
-    describe_repeats,
     describe_tests,
 )
 from class_uncertainty.reporting.terminal import print_fitting, say
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     pass
 
 MEANINGFUL = 10  # classes that a rank correlation needs to say much
-NOTICEABLE = 0.01  # of the training images: from so many copies on, they are told of wherever classes are measured
 POOR = 0.5  # a rank correlation below which a measure says little about the errors
 MOST_FINDINGS = 10
 LISTED = 5  # classes or label issues in one list
@@ -101,7 +99,6 @@ def print_estimator_comparison(comparison: EstimatorComparison) -> None:
     say(
         *notes_on(ESTIMATOR_NOTES, print_fitting(columns, lines, drop)),
         *(f"Not shown: {sentence}." for sentence in comparison.diverged),
-        *noticeable_copies(comparison.dataset),
         *describe_network(comparison.network),
     )
     if comparison.folds:
@@ -156,25 +153,18 @@ def correlations(rows: Sequence[ClassRow], judged: str = "naive ") -> list[str]:
 
 
 def ranking_advice(measured: Measured) -> list[str]:
-    """What to do about copies, and where uncertainty ranks the classes poorly although some errors clearly differ."""
+    """What to do where uncertainty ranks the classes poorly although some errors clearly differ."""
     rows, estimator = measured.rows, measured.estimate.estimator
     rho = spearman(rows, "uncertainty") if len(rows) >= MEANINGFUL else None
     lows, highs = ([end for row in rows if (end := getattr(row, name)) is not None] for name in ("low", "high"))
     if rho is None or rho >= POOR or not lows or max(lows) <= min(highs):
-        return noticeable_copies(measured.dataset)
+        return []
     poor = f"Uncertainty says little about the class errors (ρ below {POOR})"
-    if copies := describe_repeats(measured.dataset):
-        return [f"{poor}: {copies}"]
+    if measured.dataset.train.is_images and measured.dataset.train.repeats:
+        return [f"{poor}: networks are surest of images that repeat, which 'cu check' lists."]
     if estimator.partition(":")[0] in ("out-of-fold", SAVED):  # what made a file nobody knows
         return []
     return [f"{poor}: networks know what they were trained on. --estimator out-of-fold asks about unseen examples."]
-
-
-def noticeable_copies(dataset: Dataset) -> list[str]:
-    """What to do about copies, if they are many. Without a test split they were told of when the data were read."""
-    copies, train = describe_repeats(dataset), dataset.train
-    tells = copies and dataset.test is not None and train.repeats >= NOTICEABLE * len(train)
-    return [copies] if tells else []
 
 
 def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> list[str]:
