@@ -35,10 +35,10 @@ def compare(
 ) -> None:
     """Train methods side by side, with the same seeds.
 
-    Prints the class-mean error as mean ± standard deviation over the seeds, the gain over naive, what one network
-    costs, and an ASO test: of each uncertainty row of 'cu list methods' against its cardinality counterpart where both
-    were trained, or of every row against the one that --against names. The confidence is corrected for the number of
-    tests.
+    Prints the rows by their class-mean error, mean ± standard deviation over the seeds, with what one network costs and
+    the gain: of each uncertainty row of 'cu list methods' over its cardinality counterpart where both were trained, of
+    others over naive, or of all over the row that --against names. A gain is clear or noise by its interval over the
+    seeds, corrected for the number of rows. --verbose adds groups of classes, NLL and ASO tests.
 
     A learning rate that suits naive may not suit others. **--lrs 0.1,0.2,0.4 --choose-lr** trains each row at its best
     rate, chosen by five folds of the training split; the test split, which it needs, only judges. To choose on
@@ -58,7 +58,7 @@ def compare(
     if choose_lr:
         check_choosing(rates, numbers)
     with start(command, data, *([] if choose_on is None else [choose_on])) as running:
-        from class_uncertainty.reporting import terminal_tables
+        from class_uncertainty.reporting.compare_view import compare_lines
         from class_uncertainty.workflows.compare import compare as compare_methods
 
         dataset, known = running.prepare(data)
@@ -81,4 +81,5 @@ def compare(
             retrain_older=command.retrain_older,
             **known,
         )
-        running.answer(running.show(comparison, terminal_tables.print_comparison))
+        running.show_lines(compare_lines(comparison, *running.room))
+        running.answer(comparison.document())

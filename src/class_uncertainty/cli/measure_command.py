@@ -21,10 +21,10 @@ def measure(
 ) -> None:
     """Measure which classes are under-represented, by count and by how uncertain networks are about them.
 
-    Trains an ensemble (once: later calls find it in the store) and lists every class with its count, its rarity (μ^C,
-    also by the effective number of examples), its uncertainty (μ^U), how much of it is disagreement between the
-    networks, its rank by each (1 = most under-represented), its error with a 95 % interval, and the classes that are
-    harder or easier than their counts suggest.
+    Trains an ensemble (once: later calls find it in the store) and lists the classes, the most uncertain first, with
+    their counts, their shares of the uncertainty, and their errors with 95 % intervals. Last, it names the classes that
+    are harder or easier than their counts say. --verbose adds rarity, also by the effective number of examples, and how
+    much of the uncertainty is disagreement between the networks.
 
     With --estimators it compares several: what each costs, and how its class uncertainties correlate with a deep
     ensemble's and with the class errors.
@@ -40,14 +40,16 @@ def measure(
     if names:
         compared_estimators(names, members, rates or [None])
     with start(command, data) as running:
-        from class_uncertainty.reporting import terminal_tables
+        from class_uncertainty.reporting.measure_view import estimator_lines, measure_lines
         from class_uncertainty.workflows.measure import compare_estimators
         from class_uncertainty.workflows.measure import measure as measure_classes
 
         dataset, known = running.prepare(data)
         if names:
             comparison = compare_estimators(dataset, names, members, lrs=rates, **known)
-            running.answer(running.show(comparison, terminal_tables.print_estimator_comparison))
+            running.show_lines(estimator_lines(comparison, *running.room))
+            running.answer(comparison.document())
         else:
             measured = measure_classes(dataset, estimator, members, score=score, lr=lr, **known)
-            running.answer(running.show(measured, terminal_tables.print_measured))
+            running.show_lines(measure_lines(measured, *running.room))
+            running.answer(measured.document())

@@ -61,6 +61,11 @@ class Running:
             return Verbosity.QUIET
         return Verbosity.VERBOSE if self.command.verbose else Verbosity.NORMAL
 
+    @property
+    def room(self) -> tuple[Verbosity, int]:
+        """How much is printed for people, and in how many columns."""
+        return self.verbosity, terminal.line_width()
+
     def say(self, *lines: str) -> None:
         """Print lines before the answer; silent where JSON or the last block alone is asked for."""
         if not self.command.as_json and not self.command.quiet:

@@ -23,7 +23,8 @@ from class_uncertainty.workflows.audit import Audit
 MOST_FINDINGS = 12
 MOST_CONFUSIONS = 500
 MOST_ISSUES = 500
-TERMS = ["Adjusted for the counts", "Class-mean error", "ECE", "Interval, 95 %", "NLL", "Overall error"]
+TERMS = ["Adjusting, adjusted for the counts", "Class mean, class-mean error", "ECE", "Interval, 95 %", "NLL"]
+TERMS += ["Overall, overall error"]
 TERMS += ["Precision, recall, F1", "Uncertainty (μ^U)", "Worst tenth", *(word.capitalize() for word in KINDS.values())]
 TWO_CLASS_TERMS = ["AUC, average precision", "Threshold"]
 

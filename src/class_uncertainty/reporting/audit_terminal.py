@@ -5,17 +5,16 @@ from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.error_changes import ErrorChange
 from class_uncertainty.posthoc.run_changes import UNTESTED, ClassChange, RunChanges
 from class_uncertainty.reporting.before_after import change_text
-from class_uncertainty.reporting.column_notes import Notes, notes_on
 from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.reporting.two_class_view import cost_sentence, two_class_sentence
 from class_uncertainty.text import amount_of, decimal, enumerated, in_list, listed, number
 from class_uncertainty.workflows.audit import Audit
 
 MOST_VERDICTS, MOST_CLASSES, MOST_CONFUSIONS, NAMED = 10, 20, 5, 5
-NOTES: Notes = {
-    ("prec. %",): "Prec.: precision, the share of the predictions of the class that are right.",
-    ("unc. %",): "Unc.: share of the uncertainty.",
-    ("adjusting",): "Adjusting: by how many points adjusting for the counts alone would change the error.",
+NOTES = {
+    "prec. %": "Prec.: precision, the share of the predictions of the class that are right.",
+    "unc. %": "Unc.: share of the uncertainty.",
+    "adjusting": "Adjusting: by how many points adjusting for the counts alone would change the error.",
 }
 
 
@@ -56,7 +55,8 @@ def print_audit(audit: Audit, all_classes: bool = False) -> None:
     dropped = print_fitting(columns, lines, drop, words=("taken for", verdict))
     if hidden := len(rows) - len(shown):
         say(f"{hidden:,} of {len(rows):,} classes are not shown: --all-classes or --report lists them.")
-    say(*filter(None, [" ".join(notes_on(NOTES, dropped))]), *figure_sentences(audit), *audit.notes)
+    about = " ".join(note for column, note in NOTES.items() if column not in dropped)
+    say(*filter(None, [about]), *figure_sentences(audit), *audit.notes)
 
 
 def figure_sentences(audit: Audit) -> list[str]:

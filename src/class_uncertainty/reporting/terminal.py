@@ -5,10 +5,11 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from itertools import takewhile
+from math import isnan
 from typing import Any
 
 from rich import box
@@ -28,12 +29,13 @@ from rich.table import Table
 from rich.text import Text
 
 from class_uncertainty.io import finite
-from class_uncertainty.text import printable, shown, unbroken
+from class_uncertainty.text import decimal, printable, shown, unbroken
 
 NARROWEST = 13  # characters of a word, such as duplicate=0.3, that stay on one line
 PIPE_WIDTH = 160  # of a wide table that goes to a file or another program
 LINE_WIDTH, WIDEST_LINE = 80, 100  # of a sentence: in a pipe, and on a terminal at most
 NO_VALUE = ("", "–")
+MISSING = "-"  # in the place of a number that there is not
 LABEL = 7  # characters of a label before a text, as in 'Kept   '
 FILL = "\N{WORD JOINER}"  # the second cell of a wide character, as 猫; `printable` leaves none in a text
 
@@ -61,7 +63,12 @@ def say(*lines: str, width: int | None = None) -> None:
     In a pipe ± is written as +-.
     """
     text = "\n".join(wrapped(printable(line), width or console().width) for line in lines)
-    console().print(text if sys.stdout.isatty() else text.replace("±", "+-"), markup=False)
+    console().print(_as_output(text), markup=False)
+
+
+def _as_output(text: str) -> str:
+    """The text with +- for ±, where it is read by a program or from a file."""
+    return text if sys.stdout.isatty() else text.replace("±", "+-")
 
 
 def line_width() -> int:
@@ -82,7 +89,7 @@ def table_rows(columns: Sequence[str], rows: Rows, width: int, words: Sequence[s
     The first column and those of `words` are aligned left, the others right, as numbers are. A first cell that has no
     room goes on in the next line. Nothing is dropped.
     """
-    cells = [[shown(printable(cell)) for cell in row] for row in (columns, *rows)]
+    cells = [[_as_output(shown(printable(cell))) for cell in row] for row in (columns, *rows)]
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     room = width - sum(widths[1:]) - 2 * len(widths)
     widths[0] = min(widths[0], max(room, NARROWEST))
@@ -114,6 +121,35 @@ def labelled_lines(label: str, text: str, width: int) -> list[str]:
     """'Kept   one network, ...': a text behind its label, indented where it goes on."""
     first, *others = wrapped(printable(text), width - LABEL, cuts_words=True).split("\n")
     return [f"{label:<{LABEL}}{first}", *(" " * LABEL + line for line in others)]
+
+
+def figure(value: float | None, digits: int = 1, sign: str = "") -> str:
+    """A number of a table; MISSING for None and NaN."""
+    return MISSING if value is None or isnan(value) else decimal(value, digits, sign)
+
+
+def span(low: float | None, high: float | None, digits: int = 0, sign: str = "") -> str:
+    """'3 to 12', the interval of a number; MISSING where it is not known."""
+    if low is None or high is None or isnan(low) or isnan(high):
+        return MISSING
+    return f"{decimal(low, digits, sign)} to {decimal(high, digits, sign)}"
+
+
+def cells_in_order(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
+    """The columns of a table whose rows are dictionaries, and the rows; a column that no row has a value in is gone."""
+    columns = [column for column in rows[0] if any(row[column] not in ("", MISSING) for row in rows)]
+    return columns, [[row[column] for column in columns] for row in rows]
+
+
+def in_blocks(blocks: Iterable[Sequence[str]], width: int) -> list[str]:
+    """The lines of all blocks that have any, wrapped, with an empty line between two blocks."""
+    lines: list[str] = []
+    for block in filter(None, blocks):
+        if lines:
+            lines.append("")
+        for line in block:
+            lines += wrapped(printable(line), width).split("\n")
+    return lines
 
 
 def wrapped(line: str, width: int, cuts_words: bool = False) -> str:
