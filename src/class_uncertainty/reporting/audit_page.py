@@ -13,7 +13,7 @@ from class_uncertainty.posthoc.error_changes import ErrorChange
 from class_uncertainty.posthoc.run_changes import RunChanges
 from class_uncertainty.reporting import chart_style, page_columns
 from class_uncertainty.reporting.audit_examples import audit_examples
-from class_uncertainty.reporting.audit_terminal import adjusted_text, change_sentences
+from class_uncertainty.reporting.audit_view import adjusted_text, change_sentences
 from class_uncertainty.reporting.glossary import GLOSSARY
 from class_uncertainty.reporting.html_page import AT_ONCE, check_place, load_template, write_marked
 from class_uncertainty.reporting.page_examples import links_files, opening, page_data

@@ -27,8 +27,8 @@ GLOSSARY = {
     "Effective": "A class's share of the inverse effective numbers of examples, which discount near-duplicates.",
     "Error": "The share of test examples that are wrong, in percent.",
     "Estimator": "A way to measure uncertainty; 'cu list estimators' lists all.",
-    "Few examples": "A rare class that stays worse than the others once its count is adjusted for: its "
-    "examples are too few to learn it from, or it is hard. Predictions alone do not tell which.",
+    "Few examples": "A rare class that stays worse than the others once its count is adjusted for: its examples are "
+    "too few to learn it from, or it is hard. Predictions alone do not tell which.",
     "Fold, out-of-fold": "The training examples are split into parts. Out-of-fold predictions for a part come from a "
     "network that was trained without it.",
     "Gain": "By how much an error is lower; above 0 is better. 'cu compare' takes it over the same row by counts, "
@@ -36,11 +36,12 @@ GLOSSARY = {
     "Hard": "A class that has examples enough, and stays worse than the others once its count is adjusted for.",
     "Imbalance": "A class is worse than the others since it is rare: adjusting for the counts alone makes up for at "
     "least half of it, or for all that is significant.",
-    "Interval, 95 %": "The range that the true value lies in, for 95 of 100 such intervals. Errors have Clopper and "
+    "Interval, 95 %": "The range that the true value lies in, for 95 of 100 such intervals. Beside verdicts on "
+    "classes, those of all judged classes hold at once in 95 of 100 cases (Bonferroni). Errors have Clopper and "
     "Pearson's exact interval, paired changes that of Bonett and Price; both allow for groups whose examples err "
     "alike. It covers the choice of test examples, not the chance of a training, which the ± over seeds shows.",
-    "Knob": "What a method changes in training: how often a class is drawn (alpha), how much its loss weighs "
-    "(weight), or by how far its logit must win (margin).",
+    "Knob": "What a method changes in training: how often a class is drawn (alpha), how much its loss weighs (weight), "
+    "or by how far its logit must win (margin).",
     "Label noise": "A class that is worse than the others, mostly since its labels look wrong.",
     "Lane": "One training of one network. Many lanes train together as one program.",
     "lr, learning rate": "How far a step of training goes. 'cu compare --choose-lr' chooses it for each row.",
@@ -64,16 +65,18 @@ GLOSSARY = {
     "Temperature (T)": "What logits are divided by, so that a network is as sure as it is right.",
     "Test examples": "Examples that the networks were not trained on: the test split, or the fold left out.",
     "Threshold": "Of two classes, the probability from which the rarer one is predicted: 0.5, or what the costs say. "
-    "Probabilities for another prior than the model decides at have another one; decisions that are given do not tell "
-    "theirs. As a verdict: one of two classes is worse than the other, and not by its count alone; another threshold "
-    "would lower its error and raise the other's.",
+    "Decisions that are given do not tell theirs.",
     "Too few test examples": "The interval of a class's error is so wide that it may be like the others or far worse: "
     "more test examples would tell.",
     "Train, test": "Numbers of training and of test examples.",
     "Trainings": "What something costs, in trainings of one naive network.",
-    "Uncertainty (μ^U)": "A class's share of the classes' mean uncertainties: high where networks are unsure about "
-    "its examples. Where it is an entropy, the mean is in nats.",
+    "Uncertainty (μ^U)": "A class's share of the classes' mean uncertainties: high where networks are unsure about its "
+    "examples. Where it is an entropy, the mean is in nats.",
+    "Verdict": "What is wrong with a class that is worse than the others by 5 points and by half of their error, where "
+    "Fisher's exact test, corrected by Holm for all classes, says that this is no chance.",
     "Worst tenth": "The mean error of the tenth of the classes that are worst, at least of one.",
+    "Wrong threshold": "One of two classes is worse than the other, and not by its count alone: another threshold "
+    "would lower its error and raise the other's.",
 }
 
 

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from math import isnan
 from typing import Any
 
@@ -28,7 +28,9 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from class_uncertainty.errors import InputError
 from class_uncertainty.io import finite
+from class_uncertainty.reporting.glossary import explained
 from class_uncertainty.text import decimal, printable, shown, unbroken
 
 NARROWEST = 13  # characters of a word, such as duplicate=0.3, that stay on one line
@@ -48,6 +50,15 @@ class Verbosity(StrEnum):
     QUIET = "quiet"
     NORMAL = "normal"
     VERBOSE = "verbose"
+
+    @classmethod
+    def of(cls, verbose: bool, quiet: bool) -> "Verbosity":
+        """What --verbose and --quiet ask for."""
+        if verbose and quiet:
+            raise InputError("--quiet and --verbose are both given: give one of them.")
+        if quiet:
+            return cls.QUIET
+        return cls.VERBOSE if verbose else cls.NORMAL
 
 
 def console() -> Console:
@@ -71,6 +82,12 @@ def _as_output(text: str) -> str:
     return text if sys.stdout.isatty() else text.replace("±", "+-")
 
 
+def show_lines(lines: Sequence[str], explain: bool = False) -> None:
+    """Print the answer of a command and, where that is asked for, what its words mean."""
+    meanings = explained(lines) if explain else []
+    say(*lines, *meanings, width=line_width())
+
+
 def line_width() -> int:
     """The width of sentences and narrow tables: 80 in a pipe, that of the terminal up to 100 elsewhere."""
     if os.environ.get("COLUMNS") or sys.stdout.isatty():
@@ -86,20 +103,31 @@ def table_lines(columns: Sequence[str], rows: Rows, width: int, words: Sequence[
 def table_rows(columns: Sequence[str], rows: Rows, width: int, words: Sequence[str] = ()) -> list[list[str]]:
     """A table without rules as the lines of its headings and of each row, with two spaces before each column.
 
-    The first column and those of `words` are aligned left, the others right, as numbers are. A first cell that has no
-    room goes on in the next line. Nothing is dropped.
+    The first column and those of `words` are aligned left, the others right, as numbers are. Of the former, cells that
+    have no room go on in the next line. Nothing is dropped.
     """
     cells = [[_as_output(shown(printable(cell))) for cell in row] for row in (columns, *rows)]
-    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
-    room = width - sum(widths[1:]) - 2 * len(widths)
-    widths[0] = min(widths[0], max(room, NARROWEST))
     is_left = [i == 0 or column in words for i, column in enumerate(columns)]
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    _make_room(widths, [i for i in range(len(widths)) if is_left[i]], width - 2 * len(widths))
     lines = []
-    for first, *others in cells:
-        name, *more = _folded(first, widths[0])
-        padded = [_padded(cell, widths[i], is_left[i]) for i, cell in enumerate([name, *others])]
-        lines.append([("  " + "  ".join(padded)).rstrip(), *(f"  {part}" for part in more)])
+    for row in cells:
+        parts = [_folded(cell, widths[i]) if is_left[i] else [cell] for i, cell in enumerate(row)]
+        of_row = []
+        for line in zip_longest(*parts, fillvalue=""):
+            padded = [_padded(cell, widths[i], is_left[i]) for i, cell in enumerate(line)]
+            of_row.append(("  " + "  ".join(padded)).rstrip())
+        lines.append(of_row)
     return lines
+
+
+def _make_room(widths: list[int], folding: Sequence[int], room: int) -> None:
+    """Narrow the widest of the columns that fold until all fit, or each is NARROWEST."""
+    while sum(widths) > room:
+        widest = max(folding, key=lambda i: widths[i])
+        if widths[widest] <= NARROWEST:
+            return
+        widths[widest] -= 1
 
 
 def _padded(cell: str, width: int, is_left: bool) -> str:
