@@ -59,7 +59,7 @@ def main() -> None:
     recipe = RECIPES["embeddings"]
     dataset = cu.Dataset("features", long_tailed(given.rows, 1), long_tailed(given.rows // 10, 2))
     began = time.perf_counter()
-    comparison = cu.compare(dataset, METHODS, seeds=SEEDS, recipe=recipe, device="cpu")
+    comparison = cu.compare(dataset, methods=METHODS, seeds=SEEDS, recipe=recipe, device="cpu")
     ours = time.perf_counter() - began
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # kilobytes on Linux
     for row in comparison.rows:

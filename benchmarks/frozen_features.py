@@ -34,7 +34,7 @@ def main(folder: str) -> None:
         cut = cu.long_tail(some_of_each(full.train, LARGEST, seed), RATIO, seed)
         features = cu.Dataset(f"CIFAR-10, cut {seed}", cu.embed(cut, BACKBONE), test)
         began = time.perf_counter()
-        fixed = cu.fix(features, RECIPES["embeddings"])
+        fixed = cu.fix(features, recipe=RECIPES["embeddings"])
         seconds = time.perf_counter() - began
         before, after = np.mean(fixed.before.errors), float(np.mean(fixed.after.errors))
         errors.append(after)

@@ -64,7 +64,7 @@ def main(seeds: int, allowed: Sequence[float]) -> None:
             )
             print(f"{name}: {listed}", flush=True)
             for trainings in allowed:
-                fixed = cu.fix(dataset, recipe, seeds=seeds, trainings=trainings, store=store)
+                fixed = cu.fix(dataset, recipe=recipe, seeds=seeds, trainings=trainings, store=store)
                 kept = next(step for step in fixed.report.ladder if step.kept)
                 regret, spread = np.mean(kept.values) - np.mean(errors[best]), np.std(errors[best], ddof=1)
                 gain = np.mean(errors["naive"]) - np.mean(kept.values)

@@ -12,6 +12,7 @@ from verdict_tables import printed_gains, published_baselines, verdicts
 
 import class_uncertainty
 from class_uncertainty.data import SOURCES
+from class_uncertainty.data.finding import KINDS
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import ESTIMATORS
 from class_uncertainty.measures import MEASURE_MAKERS, MEASURES, constants_of
@@ -41,8 +42,9 @@ WIDTH = 120
 KNOBS = ("alpha", "weight", "margin", "divisor", "focal", "augment", "dropout", "cycles")
 # The API page, in the order of the stages. A public name that no row lists goes under the last heading.
 STAGES = {
-    "Commands as functions": "measure Measured compare_estimators EstimatorComparison compare Comparison train Trained "
-    "fix Fix Choice predict Predicted save export adjust_predictions AdjustedPredictions audit Audit write_page",
+    "Commands as functions": "check Check Finding measure Measured compare_estimators EstimatorComparison compare "
+    "Comparison train Trained fix Fix Choice predict Predicted save export adjust_predictions AdjustedPredictions "
+    "audit Audit write_page",
     "Data": "load Data Dataset long_tail duplicate mix_hardness svci20 validation_split",
     "Measures and scores": "MEASURES Stats normalise class_uncertainty predictive aleatoric epistemic kwon",
     "Methods": "METHODS Method Plan plan",
@@ -258,12 +260,17 @@ def speed() -> str:
     return table(("data", "device", "lanes", "model-images/s"), rows)
 
 
+def findings() -> str:
+    return bullets(f"`{kind}`: {about}." for kind, about in KINDS.items())
+
+
 def glossary() -> str:
     return bullets(f"__{term}__ – {meaning}" for term, meaning in GLOSSARY.items())
 
 
 RENDERERS = (
-    methods, candidates, measures, augmentations, estimators, networks, sources, options, api, summary, speed, glossary,
+    methods, candidates, measures, augmentations, estimators, networks, sources, options, findings, api, summary, speed,
+    glossary,
 )  # fmt: skip
 TABLES = {renderer.__name__: renderer for renderer in RENDERERS}
 TABLES |= {f"reproduce {name}": partial(experiment, name) for name in REPRODUCED}

@@ -130,7 +130,8 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Data.take": lambda: (table().take, {"indices": [0, 1]}),
     "Dataset": lambda: (
         cu.Dataset,
-        {"name": "table", "train": table(), "test": table(1), "left_out": (), "folder": Path("photos")},
+        {"name": "table", "train": table(), "test": table(1), "left_out": (), "folder": Path("photos")}
+        | {"noticed": ()},
     ),
     "Dataset.from_hf": lambda: (cu.Dataset.from_hf, {"ds": {"train": Split(frame()), "test": Split(frame())}} | HF),
     "Estimate.using": lambda: (estimated().using, {"score": "aleatoric"}),
@@ -181,10 +182,12 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "class_uncertainty": lambda: (cu.class_uncertainty, {"p": P, "labels": LABELS, "score": cu.predictive}),
     "compare": lambda: (
         cu.compare,
-        {"dataset": dataset(), "methods": ["naive"], "seeds": 1, "lrs": [0.1], "equal_cost": False}
-        | {"choose_lr": False, "choose_on": None, "against": "naive", "shard": None, "retrain_older": False}
+        {"data": dataset(), "y": None, "label": None, "methods": ["naive"], "seeds": 1, "lrs": [0.1]}
+        | {"equal_cost": False, "choose_lr": False, "choose_on": None, "against": "naive"}
+        | {"shard": None, "retrain_older": False}
         | MEASURES_BY | WORKFLOW,
     ),
+    "check": lambda: (cu.check, {"data": table().inputs, "y": np.arange(24) % 3, "label": None}),
     "compare_estimators": lambda: (
         cu.compare_estimators,
         {"dataset": dataset(), "estimators": ["single"], "members": 1, "lrs": None} | WORKFLOW,
@@ -212,8 +215,8 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     ),
     "fix": lambda: (
         cu.fix,
-        {"dataset": dataset(), "candidates": ["naive"], "goal": "mean", "deploy": "one", "trainings": 3.0, "seeds": 1}
-        | {"save": None, "embed_weights": False, "label_issues": None} | WORKFLOW,
+        {"data": dataset(), "y": None, "label": None, "candidates": ["naive"], "goal": "mean", "deploy": "one"}
+        | {"trainings": 3.0, "seeds": 1, "save": None, "embed_weights": False, "label_issues": None} | WORKFLOW,
     ),
     "kwon": lambda: (cu.kwon, {"p": P}),
     "label_noise": lambda: (cu.label_noise, {"probabilities": P, "labels": LABELS, "others": [P[0]]}),
@@ -223,7 +226,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         | COLUMNS,
     ),
     "long_tail": lambda: (cu.long_tail, {"data": table(), "ratio": 2, "seed": 0}),
-    "measure": lambda: (cu.measure, {"dataset": dataset(), "lr": None} | MEASURES_BY | WORKFLOW),
+    "measure": lambda: (cu.measure, {"data": dataset(), "y": None, "label": None, "lr": None} | MEASURES_BY | WORKFLOW),
     "mix_hardness": lambda: (cu.mix_hardness, {"easy": dataset(), "hard": dataset("hard"), "per_class": 2, "seed": 0}),
     "normalise": lambda: (cu.normalise, {"mu": [1.0, 2.0]}),
     "plan": lambda: (cu.plan, {"method": cu.METHODS["ubrs"], "stats": STATS, "epoch": 0, "epochs": 2}),
@@ -251,14 +254,14 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
 CONSTANTS = {"CANDIDATES", "ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "InputError", "MachineFault", "Unfinished"}
 # what calls return: nobody makes one by hand, and making one checks nothing
 RESULTS = {
-    *("AdjustedPredictions", "Audit", "Choice", "Comparison", "Estimate", "EstimatorComparison", "Fit", "Fix"),
+    *("AdjustedPredictions", "Audit", "Check", "Choice", "Comparison", "Estimate", "EstimatorComparison", "Finding"),
+    *("Fit", "Fix"),
     *("LabelNoise", "Measured", "Plan", "Predicted", "Result", "Trained"),
 }
 INNER = {
     "Audit": {"name_of"},  # of the page and the document
     "Candidate": {"lane", "lr", "recipe", "student", "suits"},  # each rung of a fix
     "Data": {"name_of"},  # in messages
-    "Dataset": {"duplicate_names"},
     "Fit": {
         "adjusted_module",
         "batches",

@@ -170,10 +170,9 @@ def test_options_for_fit_are_refused_before_anything_is_trained(monkeypatch):
         (lambda: cu.load(frame(), label="lable"), ["no column 'lable' in the DataFrame", "did you mean 'label'?"]),
         (lambda: cu.load(frame(), missing="fil"), ["missing 'fil'", "did you mean 'fill'?"]),
         (lambda: cu.load(frame(), min=0), ["min is 0", "from 1"]),
-        (lambda: cu.measure("folder:photos"), ["dataset is 'folder:photos'", "load('folder:photos') reads"]),
+        (lambda: cu.measure("folder:photos"), ["data is 'folder:photos'", "load('folder:photos') reads"]),
         (lambda: cu.audit(LABELS, LABELS), ["probabilities have the shape", "as labels have", "(examples, classes)"]),
-        (lambda: cu.measure(frame()), ["dataset is a DataFrame of pandas", "load(frame, label='COLUMN')"]),
-        (lambda: cu.fix(frame()), ["dataset is a DataFrame of pandas", "load(frame, label='COLUMN')"]),
+        (lambda: cu.train(frame()), ["dataset is a DataFrame of pandas", "load(frame, label='COLUMN')"]),
         (lambda: cu.Data(frame(), [0] * 24), ["inputs is a DataFrame of pandas", "Data.from_frame"]),
         (lambda: cu.restore(frame()), ["path is a DataFrame of pandas", "a path"]),
         (lambda: cu.Data.from_frame(table().inputs), ["frame is an array of shape (24, 2)", "a DataFrame"]),
@@ -207,8 +206,13 @@ def test_numbers_of_numpy_are_computed_with_as_pythons():
 
 def test_arrays_and_columns_are_taken_for_lists():
     options = {"recipe": RECIPE, "device": "cpu"}
-    given = cu.compare(dataset(), np.array(["naive", "cb"]), np.arange(2), pandas.Series([0.1]), **options)
-    assert given.document() == cu.compare(dataset(), ["naive", "cb"], [0, 1], [0.1], **options).document()
+    given = cu.compare(
+        dataset(), methods=np.array(["naive", "cb"]), seeds=np.arange(2), lrs=pandas.Series([0.1]), **options
+    )
+    assert (
+        given.document()
+        == cu.compare(dataset(), methods=["naive", "cb"], seeds=[0, 1], lrs=[0.1], **options).document()
+    )
     json.dumps(given.document())
     fitted = cu.fit(table(), np.array([cu.Lane()]), recipe=RECIPE, device="cpu")
     assert fitted.take(np.array([0])).lanes == [cu.Lane()]

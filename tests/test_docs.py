@@ -21,7 +21,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(DOCS.rglob("*.md"))
 LISTS = {
     "api.md": {"api"},
-    "data.md": {"sources", "options"},
+    "data.md": {"sources", "options", "findings"},
     "estimators.md": {"estimators"},
     "glossary.md": {"glossary"},
     "methods.md": {"methods", "candidates", "measures", "augmentations", "networks"},

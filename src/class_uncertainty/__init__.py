@@ -8,6 +8,8 @@ from class_uncertainty import limits  # noqa: F401  # isort: skip  # before NumP
 
 if TYPE_CHECKING:
     from class_uncertainty.data import Data, Dataset, duplicate, load, long_tail, mix_hardness, svci20, validation_split
+    from class_uncertainty.data.data_check import Check, check
+    from class_uncertainty.data.finding import Finding
     from class_uncertainty.errors import InputError, MachineFault, Unfinished
     from class_uncertainty.estimation import ESTIMATORS, Estimate, estimate
     from class_uncertainty.integrations.export import export
@@ -39,6 +41,8 @@ __version__ = "0.1.0"
 
 _LATE = {  # imported on first use: `cu` handles Ctrl-C before it imports NumPy and torch
     "data": ("Data", "Dataset", "duplicate", "load", "long_tail", "mix_hardness", "svci20", "validation_split"),
+    "data.data_check": ("Check", "check"),
+    "data.finding": ("Finding",),
     "errors": ("InputError", "MachineFault", "Unfinished"),
     "estimation": ("ESTIMATORS", "Estimate", "estimate"),
     "integrations.export": ("export",),
@@ -83,10 +87,10 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "CANDIDATES", "ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "AdjustedPredictions", "Adjustment", "Audit",
-    "Candidate", "Choice", "ClassSampler", "Comparison", "Data", "Dataset", "Estimate", "EstimatorComparison",
-    "Fit", "Fix", "InputError", "LabelNoise", "Lane", "Loss", "MachineFault", "Measured", "Method", "Model",
+    "Candidate", "Check", "Choice", "ClassSampler", "Comparison", "Data", "Dataset", "Estimate", "EstimatorComparison",
+    "Finding", "Fit", "Fix", "InputError", "LabelNoise", "Lane", "Loss", "MachineFault", "Measured", "Method", "Model",
     "OnlineUncertainty", "Plan", "Predicted", "Recipe", "Result", "Stats", "Teaching", "Trained", "Unfinished",
-    "adjust", "adjust_predictions", "aleatoric", "aso", "audit", "class_uncertainty", "compare",
+    "adjust", "adjust_predictions", "aleatoric", "aso", "audit", "check", "class_uncertainty", "compare",
     "compare_estimators", "duplicate", "embed", "epistemic", "estimate", "export", "fit", "fit_adjustment", "fix",
     "kwon", "label_noise", "load", "long_tail", "measure", "mix_hardness", "normalise", "plan", "predict",
     "predictive", "register_network", "restore", "save", "svci20", "train", "validation_split", "write_page",

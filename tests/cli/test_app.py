@@ -111,7 +111,7 @@ WRONG = {
         "measure digits --memebrs 3",
         "unknown option of 'cu measure' '--memebrs': did you mean '--members'? There are --members, ",
     ),
-    "command": ("mesure digits", "unknown command 'mesure': did you mean 'measure'? There are demo, measure, "),
+    "command": ("mesure digits", "unknown command 'mesure': did you mean 'measure'? There are demo, check, "),
 }
 
 
@@ -292,8 +292,7 @@ USAGE = {
     "command of data": ("data fech", "unknown command 'fech': did you mean 'fetch'? There is only fetch."),
     "no value": (
         "train digits --budget",
-        "option '--budget' requires an argument: stop at an epoch's end after 90s, 25m or 1h30m; "
-        "the same command goes on.",
+        "option '--budget' requires an argument: stop after 90s, 25m or 1h30m; the same command goes on.",
     ),
     "a value of a flag": (
         "list --json=yes",

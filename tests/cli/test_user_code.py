@@ -411,6 +411,7 @@ TRAINS = (
 DIGITS = "digits-lt:20 --epochs 1"
 TAKES = {
     "demo": ("demo --folder {0}",),
+    "check": ("check {0}", "check {1}:{0}"),
     "measure": (*TRAINS, "measure {1}:{0} --epochs 1 --store s.sqlite"),
     "compare": (*TRAINS, "compare {1}:{0} --methods naive --epochs 1 --store s.sqlite"),
     "train": (*TRAINS, "train {1}:{0} --epochs 1 --store s.sqlite", f"train {DIGITS} --store s.sqlite --save {{0}}"),
@@ -484,7 +485,7 @@ def everything(made, tmp_path_factory):
         (folder / "code.py").write_text(HARMLESS)
         digits, recipe = cu.load("digits-lt:20"), cu.Recipe("code.py:small", epochs=3, batch=32)
         with pytest.raises(cu.Unfinished):
-            cu.compare(digits, ["naive"], seeds=1, recipe=recipe, store="half.sqlite", budget=1e-9)
+            cu.compare(digits, methods=["naive"], seeds=1, recipe=recipe, store="half.sqlite", budget=1e-9)
         (checkpoint,) = folder.glob("half.sqlite*/*.safetensors")
         shutil.copy(checkpoint, "checkpoint.safetensors")
         cu.train(digits, recipe=cu.Recipe("small-conv", epochs=1, batch=32), save="plain")

@@ -21,7 +21,9 @@ KILLS, REMOVALS = 10, 5
 
 def compare(folder: Path, name: str, on: str | None = None) -> dict:
     store = folder / f"{name}.sqlite"
-    cu.compare(cu.load("digits-lt:20"), METHODS, 5, members=3, recipe=RECIPE, device="cpu", store=store, on=on)
+    cu.compare(
+        cu.load("digits-lt:20"), methods=METHODS, seeds=5, members=3, recipe=RECIPE, device="cpu", store=store, on=on
+    )
     assert not store.with_name(f"{name}.sqlite.running").exists()
     return contents(store)
 

@@ -120,7 +120,7 @@ def test_arrow_types_that_are_refused_can_be_dropped(arrow):
         "days": pa.array([date(2020, 1, 1)]).dictionary_encode(),
     }
     for name, column in columns.items():
-        with refused("train.parquet", f"column {name!r}", str(column.type), f"?drop={name}"):
+        with refused("train.parquet", f"column {name!r}", str(column.type), f"--drop {name}"):
             encode(arrow(x=[1], y=[0], **{name: column}), None, label="y")
         with refused("train.parquet", f"column {name!r}", str(column.type), "another label"):
             encode(arrow(x=[1], **{name: column}), None, label=name)
@@ -135,7 +135,7 @@ def test_arrow_refusals(arrow):
         encode(arrow(a=[1, 2, 3], y=[0, 1, None]), None, label="y")
     with refused("train.parquet", "column 'a' has -1e+300 in row 1", "finite"):
         encode(arrow(a=[1, -1e300], y=[0, 1]), None, label="y")
-    with refused("train.parquet", "column 'n' is missing in every row", "?drop=n"):
+    with refused("train.parquet", "column 'n' is missing in every row", "--drop n"):
         encode(arrow(a=[1], n=pa.nulls(1), y=[0]), None, label="y")
     with refused("train.parquet", "no rows"):
         arrow(a=pa.array([], pa.int64()))
@@ -174,7 +174,7 @@ def test_whole_numbers_that_float64_makes_one_are_refused(table, arrow, form, st
                 ]
             )
         )
-    with refused("column 'id'", "?drop=id", "?categorical=id"):
+    with refused("column 'id'", "--drop id", "?categorical=id"):
         encode(made, None, label="label", missing="fill")
     assert encode(made, None, label="label", categorical=["id"], missing="fill")[0].inputs.shape == (40, 40)
 

@@ -34,7 +34,7 @@ def test_a_column_is_numbers_or_text_in_all_tables():
     [
         (["1", "2", "x"], ["'x' in line 4", "and 2 numbers", "?categorical=a"]),
         (["1", "x"], ["and 1 number:"]),
-        (["1", "1e39"], ["'1e39' in line 3", "3.4e+38 at most", "?drop=a"]),
+        (["1", "1e39"], ["'1e39' in line 3", "3.4e+38 at most", "--drop a"]),
         (["1,5", "2,5"], ["'1,5' in line 2", "write numbers as 1234.5"]),
     ],
 )
@@ -53,7 +53,7 @@ def test_whole_numbers_that_floats_mix_up_are_refused(step):
     """10**18 + i are one number in float64; 10**17 apart they are not."""
     column = table(a=[str(10**18 + step * i) for i in range(4)])
     if step == 1:
-        with refused("column 'a'", "?drop=a"):
+        with refused("column 'a'", "--drop a"):
             numbers([column], "a")
     else:
         (values,) = numbers([column], "a")

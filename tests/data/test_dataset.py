@@ -9,7 +9,7 @@ from refusals import refused
 
 from class_uncertainty import Data, Dataset, InputError
 from class_uncertainty.data import check_trainable, mix_hardness
-from class_uncertainty.data.dataset import align, describe_unjudged
+from class_uncertainty.data.dataset import align, unjudged_found
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 
@@ -223,14 +223,15 @@ def test_data_set_refused(case):
 def test_classes_without_test_examples_are_named_and_counted():
     names = ["ant", "bee", "cow", "dog, wild", "eel", "fox", "gnu", "hen"]
     train = table(np.repeat(np.arange(8), 2), names)
-    assert describe_unjudged(Dataset("x", train, train)) == ""
-    assert describe_unjudged(Dataset("x", train)) == ""
-    note = describe_unjudged(Dataset("x", train, table([0, 1, 2, 4, 5, 6, 7], names)))
-    assert note.startswith("1 of 8 classes has no test examples, and so no error ('dog, wild'): ")
-    note = describe_unjudged(Dataset("x", train, table([0, 1], names)))
-    assert note.startswith("6 of 8 classes have no test examples")
-    assert "(cow, 'dog, wild', eel, fox, gnu and 1 more): " in note
-    assert "folds" in note
+    assert unjudged_found(Dataset("x", train, train)) is None
+    assert unjudged_found(Dataset("x", train)) is None
+    found = unjudged_found(Dataset("x", train, table([0, 1, 2, 4, 5, 6, 7], names)))
+    assert (found.number, found.examples) == (1, ("dog, wild",))
+    assert "'dog, wild'" in found.sentence
+    found = unjudged_found(Dataset("x", train, table([0, 1], names)))
+    assert (found.number, found.examples) == (6, tuple(names[2:]))
+    assert "cow, 'dog, wild', eel, fox, gnu and 1 more" in found.sentence
+    assert "folds" in found.advice
 
 
 def test_two_examples_a_class_are_trainable():

@@ -144,7 +144,6 @@ def test_duplicates_within_a_group_do_not_count():
     groups = [0, 1, 2, 3, 4, 5, 6, 7, 0, 8, 9]  # the copy of 0 is in its group, that of 1 and the second of 0 are not
     dataset = cu.Dataset("x", cu.Data(inputs, labels, groups=groups, names=[f"n{i}" for i in range(11)]))
     assert dataset.duplicates == 2
-    assert dataset.duplicate_names(5) == [("n9", "n1"), ("n10", "n0")]
     assert cu.Dataset("x", cu.Data(inputs, labels)).duplicates == 3
 
 

@@ -130,7 +130,7 @@ def test_rows_with_missing_values_are_counted(here):
     data = load("csv:a.csv?missing=drop&min=2")
     assert [str(part) for part in data.left_out] == [
         "?min=2 left out 1 of 3 classes: w (1).",
-        "?missing=drop left out 2 of 7 rows.",
+        "--missing drop left out 2 of 7 rows.",
     ]
     assert data.train.counts.tolist() == [2, 2]
 
@@ -162,7 +162,7 @@ def test_groups_of_tables(here, write):
     assert all(len(set(folds.folds[5][folds.groups == patient])) == 1 for patient in train_side)
     with refused("no column 'patiemt' in a.csv for group: did you mean 'patient'?"):
         load("csv:a.csv?group=patiemt")
-    with refused("?group=label is the label of a.csv"):
+    with refused("group 'label' is the label of a.csv"):
         load("csv:a.csv?group=label")
 
 
@@ -217,8 +217,8 @@ def test_groups_of_images_by_the_folder_below_their_class(here):
 @pytest.mark.parametrize(
     ("pattern", "parts"),
     [
-        ("x", ["6 of 6 paths have no group by ?group=x", "000.png, 001.png, 002.png and 3 more"]),
-        ("(", ["?group=( is no regular expression"]),
+        ("x", ["6 of 6 paths have no group by --group x", "000.png, 001.png, 002.png and 3 more"]),
+        ("(", ["group '(' is no regular expression"]),
         ("(a)(b)", ["has 2 groups in parentheses", "give one"]),
         ("(z*)", ["6 of 6 paths have no group"]),
     ],
@@ -304,11 +304,11 @@ def test_commands_count_what_is_left_out(here, spoilt, run):
     picture(spoilt / "elk" / "1.png", 50)
     (spoilt / "dog" / "x.png").write_bytes(encoded(pixels(0)))  # a cat too
     data = "folder:pets?skip=unreadable&min=2"
-    _, out, _ = run(f"measure {data} {SHORT} --estimator single")
-    out = " ".join(out.split())
-    assert "?skip=unreadable left out 3 of 13 images: dog/gone.png, cat/0.png, cat/000a.txt." in out
-    assert "?min=2 left out 1 of 3 classes: elk (1)." in out
-    assert "1 of the 9 examples repeats another (dog/x.png = cat/000.png)" in out
+    _, out, _ = run(f"check '{data}' --json")
+    findings = {finding["kind"]: finding for finding in json.loads(out)["findings"]}
+    assert findings["unreadable"]["examples"] == ["dog/gone.png", "cat/0.png", "cat/000a.txt"]
+    assert findings["rare-classes"]["examples"] == ["elk (1)"]
+    assert findings["two-labels"]["examples"] == ["cat/000.png (cat) = dog/x.png (dog)"]
     _, out, _ = run(f"measure {data} {SHORT} --estimator single --json")
     counted = [(part["option"], part["number"]) for part in json.loads(out)["left_out"]]
     assert counted == [("?skip=unreadable", 3), ("?min=2", 1)]

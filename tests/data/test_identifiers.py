@@ -70,10 +70,9 @@ def test_one_sentence_names_all_of_them_and_the_option_that_drops_them(tmp_path,
     (tmp_path / "t.csv").write_text("\n".join(["id,name,x,label", *rows]))
     with caplog.at_level(logging.WARNING):
         data = cu.load(f"csv:{tmp_path / 't.csv'}").train
-        assert caplog.messages == [
-            f"{tmp_path / 't.csv'}: id, name have a different value in every row and are used as features: "
-            "if they only name the rows, add ?drop=id,name."
-        ]
+        (told,) = caplog.messages
+        assert told.startswith("id, name have a different value in every row")
+        assert told.endswith("add --drop id,name.")
         caplog.clear()
         assert cu.load(f"csv:{tmp_path / 't.csv'}?drop=id,name").train.columns == ("x",)
         assert caplog.messages == []
@@ -88,12 +87,46 @@ def test_a_split_and_dropped_rows_hide_no_column_that_counts_the_rows(tmp_path, 
         with caplog.at_level(logging.WARNING):
             cu.load(f"csv:{tmp_path / 't.csv'}{options}")
         assert "place has a different value in every row" in caplog.text
-        assert "?drop=place." in caplog.text
+        assert "--drop place." in caplog.text
 
 
-def test_nothing_is_said_to_be_used_that_is_refused(tmp_path, caplog):
-    rows = [f"{i},n{i},{'ab'[i % 2]}" for i in range(300)]
-    (tmp_path / "t.csv").write_text("\n".join(["id,name,label", *rows]))
-    with caplog.at_level(logging.WARNING), refused("'name' has 300 categories", "?drop=name"):
-        cu.load(f"csv:{tmp_path / 't.csv'}")
-    assert caplog.messages == []
+def crowded(tmp_path, **columns):
+    """The path of a table of 300 rows with an id, these columns and a label."""
+    names = ["id", *columns, "label"]
+    rows = zip(range(300), *columns.values(), ["a", "b"] * 150, strict=True)
+    (tmp_path / "t.csv").write_text("\n".join(",".join(map(str, row)) for row in [names, *rows]))
+    return f"csv:{tmp_path / 't.csv'}"
+
+
+def test_text_of_too_many_categories_is_left_out_and_told_of(tmp_path):
+    data = crowded(tmp_path, name=[f"n{i}" for i in range(300)], city=["Oslo", "Rome", "Bern"] * 100)
+    dataset = cu.load(data)
+    assert dataset.train.columns == ("id", "city=Bern", "city=Oslo", "city=Rome")
+    found = {finding.examples: finding for finding in dataset.noticed}
+    assert "--drop name" in found[("name",)].advice
+    assert {finding.kind for finding in dataset.noticed} == {"id-columns"}
+    asked = cu.load(f"{data}?drop=name")
+    assert asked.train.fingerprint == dataset.train.fingerprint
+    assert [finding.examples for finding in asked.noticed] == [("id",)]
+
+
+def test_gaps_in_a_column_that_is_left_out_do_not_count(tmp_path):
+    data = crowded(tmp_path, name=[f"n{i}" if i % 2 else "" for i in range(300)])
+    assert "missing-values" not in {finding.kind for finding in cu.load(data).noticed}
+    assert len(cu.load(f"{data}?missing=drop").train) == 300
+
+
+def test_rows_repeat_whatever_a_column_has_that_is_left_out(tmp_path):
+    data = crowded(tmp_path, name=[f"n{i}" for i in range(300)], city=["Oslo", "Rome", "Bern", "Cork"] * 75)
+    assert len(cu.load(f"{data}?drop=id&repeats=drop").train) == 4
+
+
+@pytest.mark.parametrize("cells", [[f"1,{i}".replace(",", "_") for i in range(300)], ["x", *range(299)]])
+def test_numbers_written_oddly_and_mixed_columns_are_still_refused(tmp_path, cells):
+    with refused("column 'size'", "?categorical=size"):
+        cu.load(crowded(tmp_path, size=cells))
+
+
+def test_a_column_that_the_user_calls_categorical_is_not_left_out(tmp_path):
+    with refused("column 'name' has 300 categories", "--drop name"):
+        cu.load(crowded(tmp_path, name=[f"n{i}" for i in range(300)]), categorical="name")

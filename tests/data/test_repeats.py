@@ -99,7 +99,7 @@ def test_incomplete_rows_of_tables_go_before_repeats():
     dataset = tables("csv", repeats="drop", missing="drop")
     assert [(left.option, left.number, left.of) for left in dataset.left_out] == [
         ("?repeats=drop", 2, 6),
-        ("?missing=drop", 2, 11),
+        ("--missing drop", 2, 11),
     ]
 
 

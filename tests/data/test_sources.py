@@ -89,8 +89,8 @@ def test_what_is_no_strength_is_refused_before_anything_is_read(strength, run):
 NAMES_REFUSED = {
     "digit-lt:20": r"^unknown data 'digit-lt:20': did you mean 'digits-lt:20'\? There are digits, digits-lt:20",
     "Digits": r"^unknown data 'Digits': did you mean 'digits'\? ",
-    "mnist": r"^unknown data 'mnist': .*there are digits, ",
-    "": r"^unknown data '': there are digits, ",
+    "mnist": r"^there is no file or folder 'mnist', and no data set of that name: .*'cu list data'",
+    "": r"^there is no file or folder '', ",
     "digits:3": r"^'digits:3': 'digits' takes no argument; for a long tail write 'digits-lt:3'\.$",
     "digits?size=3": r"^unknown option of 'digits' 'size': there is only duplicate\.$",
     "digits-lt:20?seed=1": r"^unknown option of 'digits-lt' 'seed': there are validation, duplicate\.$",

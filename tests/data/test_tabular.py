@@ -143,9 +143,9 @@ def test_a_file_that_cannot_be_read_is_a_fault_of_the_machine(tmp_path):
 @pytest.mark.parametrize("option", ["categorical", "drop"])
 def test_options_name_feature_columns(table, option):
     train = table("age,city,y\n1,x,0\n")
-    with refused(f"?{option}", "'Cty'", "train.csv", "did you mean 'city'?", "There are age, city."):
+    with refused(option, "'Cty'", "train.csv", "did you mean 'city'?", "There are age, city."):
         encode(train, None, label="y", **{option: ["Cty"]})
-    with refused(f"?{option}", "'y'", "the label of train.csv", "age, city"):
+    with refused(option, "'y'", "the label of train.csv", "age, city"):
         encode(train, None, label="y", **{option: ["y"]})
 
 

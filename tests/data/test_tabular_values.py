@@ -1,7 +1,6 @@
 """Tables of numbers, categories, labels and missing values."""
 
 import io
-import logging
 
 import numpy as np
 import pytest
@@ -118,8 +117,8 @@ def test_the_most_categories_there_may_be(table, many):
     if many == MAX_CATEGORIES:
         assert np.array_equal(encode(train, None, label="y")[0].inputs.sum(axis=0), np.ones(MAX_CATEGORIES))
     else:
-        with refused("train.csv", "column 'id'", "101 categories", "100", "?drop=id"):
-            encode(train, None, label="y")
+        with refused("train.csv", "column 'id'", "101 categories", "100", "--drop id"):
+            encode(train, None, label="y")  # `encode_splits` leaves it out first
 
 
 # Labels.
@@ -182,17 +181,18 @@ OTHER = "age,city,x,y\nNA,,1,0\n5,Rome,1,1\n"
 
 
 def test_missing_values_are_refused_and_counted(table):
-    with refused("train.csv and test.csv", "(age 2, city 2)", "?missing=fill", "?missing=drop"):
+    with refused("train.csv and test.csv", "(age 2, city 2)", "--missing fill", "--missing drop"):
         encode(table(HOLES), table(OTHER, "test.csv"), label="y", missing="refuse")
 
 
-def test_missing_values_are_filled_and_told_of_unless_a_policy_is_given(table, caplog):
-    with caplog.at_level(logging.WARNING, "class_uncertainty"):
-        asked, _ = encode(table(HOLES), None, label="y", missing="fill")
-        assert caplog.messages == []
-        data, _ = encode(table(HOLES), None, label="y")
-    (told,) = caplog.messages
-    assert all(part in told for part in ("train.csv", "age 1", "city 1", "?missing=drop"))
+def test_missing_values_are_filled_and_told_of_unless_a_policy_is_given(table):
+    noticed = []
+    asked, _ = encode(table(HOLES), None, label="y", missing="fill", noticed=noticed)
+    assert noticed == []
+    data, _ = encode(table(HOLES), None, label="y", noticed=noticed)
+    (found,) = noticed
+    assert (found.kind, found.number, found.examples) == ("missing-values", 2, ("age", "city"))
+    assert all(part in str(found) for part in ("age 1", "city 1", "--missing drop"))
     assert data.inputs.tolist() == asked.inputs.tolist()
     assert data.encoding == asked.encoding
 
@@ -233,7 +233,7 @@ def test_nothing_missing_is_the_same_in_every_way(table, missing):
 
 
 def test_nothing_left(table):
-    with refused("test.csv", "a 1, b 1", "?missing=drop leaves no row", "?missing=fill"):
+    with refused("test.csv", "a 1, b 1", "--missing drop leaves no row", "--missing fill"):
         encode(table("a,b,y\n1,1,0\n"), table("a,b,y\n,1,0\n1,,0\n", "test.csv"), label="y", missing="drop")
 
 
@@ -241,7 +241,7 @@ def test_nothing_left(table):
 @pytest.mark.parametrize("categorical", [(), ("b",)])
 def test_a_column_that_is_missing_everywhere(table, missing, categorical):
     train = table("a,b,y\n1,,0\n2,NA,1\n")
-    with refused("train.csv", "column 'b'", "every row", "?drop=b"):
+    with refused("train.csv", "column 'b'", "every row", "--drop b"):
         encode(train, None, label="y", missing=missing, categorical=categorical)
     assert encode(train, None, label="y", missing=missing, drop=["b"])[0].columns == ("a",)
 

@@ -327,7 +327,7 @@ def test_a_share_beside_a_test_split_is_refused(here):
     tree(here / "pets", {"train/a": 4, "train/b": 4, "test/a": 1, "test/b": 1})
     arrays(here, x_test=FEATURES, y_test=LABELS)
     for spec in ("folder:pets", "npz:arrays.npz"):
-        with refused(f"{spec.partition(':')[2]} already has a test split", "?test=0.2"):
+        with refused(f"{spec.partition(':')[2]} already has a test split", "--test 0.2"):
             load(f"{spec}?test=0.2")
 
 

@@ -270,7 +270,7 @@ def wine():
 
 def test_an_array_gives_what_fix_gives(wine):
     X, y = wine[0].iloc[:, :4].to_numpy(), np.unique(wine[1], return_inverse=True)[1]
-    fixed = cu.fix(cu.Data(X, y), RECIPE, candidates=["naive"], trainings=2, seeds=1)
+    fixed = cu.fix(cu.Data(X, y), recipe=RECIPE, candidates=["naive"], trainings=2, seeds=1)
     model = clone(TINY).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X), fixed.model.predict_proba(X))
     assert model.predict(X).tolist() == [int(name) for name in fixed.model.predict(X)]

@@ -166,7 +166,7 @@ def test_what_to_do_next_depends_on_what_was_saved():
 def test_the_examples_are_those_that_judged(digits, has_test, tmp_path):
     dataset = digits if has_test else cu.Dataset("folds", digits.train)
     recipe = cu.Recipe("small-conv", epochs=1, batch=32)
-    report = cu.fix(dataset, recipe, candidates=["naive"], trainings=2, seeds=1).report
+    report = cu.fix(dataset, recipe=recipe, candidates=["naive"], trainings=2, seeds=1).report
     page = fix_page(view_fix(report, dataset), fix_examples(report, dataset))
     assert page.examples
     assert len(page.examples.outcomes.labels) == len(digits.test if has_test else digits.train)

@@ -7,46 +7,12 @@ import pytest
 from example_results import SCORES, make_result
 
 import class_uncertainty as cu
-from class_uncertainty.reporting.section import describe_duplicates, describe_folds, describe_groups
+from class_uncertainty.reporting.section import describe_folds, describe_groups
 from class_uncertainty.runs.rows import class_rows
 
 
 def features(values: list[float]) -> cu.Data:
     return cu.Data(np.array(values, np.float32)[:, None], np.arange(len(values)) % 2, ["a", "b"])
-
-
-@pytest.mark.parametrize(
-    ("train", "test", "facts"),
-    [
-        ([1, 2, 3, 4], None, ()),
-        ([1, 2, 3, 1], None, ("1 of the 4 examples repeats",)),
-        ([1, 1, 1, 4], None, ("2 of the 4 examples repeat",)),
-        ([1, 2, 3, 4], [5, 6], ()),
-        ([1, 2, 3, 4], [1, 6], ("1 of the 2 test examples is",)),
-    ],
-)
-def test_duplicates_are_counted(train, test, facts):
-    note = describe_duplicates(cu.Dataset("x", features(train), features(test) if test else None))
-    assert bool(note) == bool(facts)
-    assert all(fact in note for fact in facts)
-
-
-def test_copies_in_other_groups_are_not_kept_together_by_groups():
-    data = features([1, 2, 3, 1, 1, 5, 6, 7, 8, 9])
-    grouped = cu.Data(data.inputs, data.labels, data.classes, groups=[0, 1, 2, 0, 3, 4, 5, 6, 7, 8])
-    alone, given = (describe_duplicates(cu.Dataset("x", one)) for one in (data, grouped))
-    assert alone.startswith("2 of the 10 examples repeat")
-    assert alone.endswith("): folds may leak into each other, unless ?group= keeps copies together.")
-    leak = "folds may leak into each other."
-    assert given == f"1 of the 10 examples repeats another (example 4 = example 0), of another group: {leak}"
-
-
-def test_own_images_can_be_read_without_copies():
-    images = cu.Data(np.zeros((4, 1, 8, 8), np.uint8), [0, 0, 1, 1])
-    notes = [
-        describe_duplicates(cu.Dataset(name, images, test)) for name in ("folder:x", "x") for test in (None, images)
-    ]
-    assert ["; ?repeats=drop leaves copies out." in note for note in notes] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(

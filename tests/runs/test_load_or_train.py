@@ -337,7 +337,12 @@ def of_older_revision(store, digits, monkeypatch):
 def everything_of_dro(store: Store, digits: cu.Dataset, retrain_older: bool = False) -> dict[str, bool]:
     """Whether what is shown is of an older revision."""
     rows = cu.compare(
-        digits, ["naive", "dro-learned", "dro-learned*2"], 1, recipe=RECIPE, store=store, retrain_older=retrain_older
+        digits,
+        methods=["naive", "dro-learned", "dro-learned*2"],
+        seeds=1,
+        recipe=RECIPE,
+        store=store,
+        retrain_older=retrain_older,
     ).rows
     with open_context(digits, Settings(recipe=RECIPE, store=store, retrain_older=retrain_older)) as context:
         (network,) = load_or_fit(context, [cu.Lane("dro-learned")]).results
@@ -351,7 +356,7 @@ def test_what_an_older_revision_trained_counts_and_is_marked(of_older_revision, 
     shown = everything_of_dro(of_older_revision, digits)
     assert shown.pop("naive") is False
     assert set(shown.values()) == {True}
-    measured = cu.measure(digits, "ensemble:dro-learned", members=2, recipe=RECIPE, store=of_older_revision)
+    measured = cu.measure(digits, estimator="ensemble:dro-learned", members=2, recipe=RECIPE, store=of_older_revision)
     assert measured.document()["marks"] == [OLDER]
 
 
@@ -367,7 +372,9 @@ def test_it_is_trained_again_on_request_and_kept(of_older_revision, digits):
 def test_a_remedy_of_older_networks_is_marked(of_older_revision, digits):
     """Only networks are stored: what is averaged now is no newer than they are."""
     of_older_revision.connection.execute("DELETE FROM results")
-    rows = cu.compare(digits, ["dro-learned*2"], 1, recipe=RECIPE, store=of_older_revision).rows
+    rows = cu.compare(digits, methods=["dro-learned*2"], seeds=1, recipe=RECIPE, store=of_older_revision).rows
     assert [row.marks for row in rows] == [(OLDER,)]
-    again = cu.compare(digits, ["dro-learned*2"], 1, recipe=RECIPE, store=of_older_revision, retrain_older=True)
+    again = cu.compare(
+        digits, methods=["dro-learned*2"], seeds=1, recipe=RECIPE, store=of_older_revision, retrain_older=True
+    )
     assert [row.marks for row in again.rows] == [()]

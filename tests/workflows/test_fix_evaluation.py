@@ -34,7 +34,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def report(store, digits):
-    return cu.fix(digits, RECIPE, candidates=ROWS, seeds=2, deploy="ensemble", store=store).report
+    return cu.fix(digits, recipe=RECIPE, candidates=ROWS, seeds=2, deploy="ensemble", store=store).report
 
 
 def step(report: FixReport, name: str) -> Step:
@@ -93,7 +93,7 @@ def test_calibration_is_by_the_prior_of_the_goal(store, digits):
     by_goal = {}
     for goal in ("mean", "overall"):
         by_goal[goal] = cu.fix(
-            digits, RECIPE, candidates=["naive"], goal=goal, trainings=2, seeds=1, store=store
+            digits, recipe=RECIPE, candidates=["naive"], goal=goal, trainings=2, seeds=1, store=store
         ).report.before
     assert by_goal["mean"].errors == by_goal["overall"].errors  # class means, whatever the goal
     p = (
@@ -114,7 +114,7 @@ def test_a_finalist_that_learns_nothing_does_not_speak_of_labels(store, digits):
     labels[flipped] = 1
     dataset = cu.Dataset("flipped", cu.Data(digits.train.inputs, labels, digits.classes), digits.test)
     rows = (["cb-rs?rate=2"], ["cb-rs?rate=2", "cb-rs?rate=1e-6"])
-    alone, beside = (cu.fix(dataset, RECIPE, candidates=names, seeds=1, store=store).report for names in rows)
+    alone, beside = (cu.fix(dataset, recipe=RECIPE, candidates=names, seeds=1, store=store).report for names in rows)
     assert [issue.index for issue in alone.label_issues] == [issue.index for issue in beside.label_issues]
     assert (alone.witnesses, beside.witnesses) == (1, 1)
     assert {issue.index for issue in alone.label_issues} & set(flipped)
@@ -126,7 +126,7 @@ def test_labels_of_tables_are_checked_where_that_is_asked_for(store, rng):
     labels[[3, 150]] = 1 - labels[[3, 150]]
     data, recipe = cu.Data(rng.normal(4 * truth[:, None], 1, (200, 3)), labels), cu.Recipe("mlp", epochs=4, batch=32)
     usual, asked = (
-        cu.fix(data, recipe, candidates=["naive"], seeds=1, label_issues=label_issues, store=store).report
+        cu.fix(data, recipe=recipe, candidates=["naive"], seeds=1, label_issues=label_issues, store=store).report
         for label_issues in (None, True)
     )
     assert (usual.label_issues, usual.witnesses) == ((), None)
@@ -160,10 +160,10 @@ def test_the_report_says_what_was_done(report, digits):
 def test_every_plan_has_a_report_of_its_own(store, report, digits):
     """A later fix of the same trainings takes the place of the earlier; the last comes last."""
     before = len(store.fix_reports(digits.fingerprint))
-    again = cu.fix(digits, RECIPE, candidates=ROWS, seeds=2, deploy="ensemble", store=store).report
+    again = cu.fix(digits, recipe=RECIPE, candidates=ROWS, seeds=2, deploy="ensemble", store=store).report
     assert again == report
     assert len(store.fix_reports(digits.fingerprint)) == before
-    other = cu.fix(digits, RECIPE, candidates=ROWS, seeds=2, trainings=3, store=store).report
+    other = cu.fix(digits, recipe=RECIPE, candidates=ROWS, seeds=2, trainings=3, store=store).report
     assert len(store.fix_reports(digits.fingerprint)) == before + 1
     assert store.fix_reports(digits.fingerprint)[-1] == other != report
 
@@ -203,7 +203,7 @@ def test_a_naive_network_is_kept_where_no_decision_changes(step, candidate, goal
 
 def test_with_equal_counts_the_naive_network_is_kept_as_it_is():
     recipe = cu.Recipe("small-conv", epochs=1, batch=64)
-    fixed = cu.fix(cu.load("digits"), recipe, candidates=["naive"], trainings=2, seeds=1)
+    fixed = cu.fix(cu.load("digits"), recipe=recipe, candidates=["naive"], trainings=2, seeds=1)
     assert (fixed.report.step, fixed.report.tau, fixed.report.keeps_naive) == ("adjusted", 0, True)
 
 
@@ -242,7 +242,7 @@ def test_a_student_that_gives_way_to_naive_training_is_paid_for_and_not_shown(
 ):
     """Steps that do not rest on the search leave it out, and so does every step of one network the trial."""
     worse_without_a_fold(kept)
-    fixed = cu.fix(digits, RECIPE, candidates=rows, goal="overall", seeds=1, store=store)
+    fixed = cu.fix(digits, recipe=RECIPE, candidates=rows, goal="overall", seeds=1, store=store)
     report, ladder = fixed.report, {one.name: one for one in fixed.report.ladder}
     assert {name: one.trainings for name, one in ladder.items()} == pytest.approx(trainings)
     assert report.cost == pytest.approx(SEARCH + TRIAL + 1)

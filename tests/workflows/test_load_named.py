@@ -10,7 +10,6 @@ from refusals import refused
 import class_uncertainty as cu
 from class_uncertainty.training.networks import user_code
 from class_uncertainty.training.networks.user_code import trust
-from class_uncertainty.workflows import load_named as module
 from class_uncertainty.workflows.load_named import load_named, with_backbone
 
 FACTORY = """
@@ -65,16 +64,9 @@ def test_both_splits_and_named_data(here):
     assert np.array_equal(load_named("digits-lt:20").train.labels, dataset.train.labels)
 
 
-def test_photographs_use_the_small_backbone_where_it_is_installed(here, monkeypatch):
+def test_photographs_become_features_of_the_small_backbone(here):
     photographs(here, 100)
-    monkeypatch.setattr(module, "lite0_installed", lambda: True)
-    named, note = with_backbone("folder:photos", None, None, pixels=False)
-    assert named.name == "folder:photos by efficientnet-lite0"
-    assert "--backbone none" in note
-    monkeypatch.setattr(module, "lite0_installed", lambda: False)
-    named, note = with_backbone("folder:photos", None, None, pixels=False)
-    assert named.name == "folder:photos"
-    assert "class-uncertainty[vision]" in note
+    assert with_backbone("folder:photos", None, None, pixels=False).name == "folder:photos by efficientnet-lite0"
 
 
 @pytest.mark.parametrize(
@@ -86,21 +78,14 @@ def test_photographs_use_the_small_backbone_where_it_is_installed(here, monkeypa
         ("digits", None, False),
     ],
 )
-def test_who_wants_pixels_gets_them(here, monkeypatch, data, backbone, pixels):
+def test_who_wants_pixels_gets_them(here, data, backbone, pixels):
     photographs(here, 100)
-    monkeypatch.setattr(module, "lite0_installed", lambda: True)
-    assert _name_and_note(data, backbone, pixels) == (data, "")
+    assert with_backbone(data, backbone, None, pixels).name == data
 
 
-def test_small_images_stay_pixels(here, monkeypatch):
+def test_small_images_stay_pixels(here):
     photographs(here, 90)
-    monkeypatch.setattr(module, "lite0_installed", lambda: True)
-    assert _name_and_note("folder:photos") == ("folder:photos", "")
-
-
-def _name_and_note(data, backbone=None, pixels=False):
-    named, note = with_backbone(data, backbone, None, pixels)
-    return named.name, note
+    assert with_backbone("folder:photos", None, None, False).name == "folder:photos"
 
 
 def test_missing_photographs_are_refused_before_they_are_looked_at(here):
@@ -109,8 +94,8 @@ def test_missing_photographs_are_refused_before_they_are_looked_at(here):
 
 
 def test_views_are_an_option_of_the_backbone(here):
-    assert with_backbone("digits", "a.py:f", 2, False)[0].name == "digits by a.py:f?views=2"
-    assert with_backbone("digits", "a.py:f?size=9", 2, False)[0].backbone == "a.py:f?size=9&views=2"
+    assert with_backbone("digits", "a.py:f", 2, False).name == "digits by a.py:f?views=2"
+    assert with_backbone("digits", "a.py:f?size=9", 2, False).backbone == "a.py:f?size=9&views=2"
     with refused("--views is 2", "--backbone"):
         with_backbone("digits", None, 2, False)
     with refused("unknown backbone 'lite'"):

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas
 import pytest
 from refusals import refused
 from scipy.stats import spearmanr
@@ -18,7 +19,7 @@ RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
 
 
 def test_it_is_the_estimate_with_a_row_for_every_class(digits):
-    measured = cu.measure(digits, "out-of-fold", 2, recipe=RECIPE)
+    measured = cu.measure(digits, estimator="out-of-fold", members=2, recipe=RECIPE)
     estimate = cu.estimate(digits, "out-of-fold", 2, RECIPE)
     assert np.array_equal(measured.estimate.probabilities, estimate.probabilities)
     assert [row.count for row in measured.rows] == digits.train.counts.tolist()
@@ -53,7 +54,7 @@ def test_a_score_reads_the_same_networks_otherwise(digits, tmp_path):
 
 
 def test_without_a_test_split_folds_judge(digits):
-    measured = cu.measure(digits.train, "single", recipe=RECIPE)
+    measured = cu.measure(digits.train, estimator="single", recipe=RECIPE)
     assert (measured.folds, measured.document()["folds"]) == (5, 5)
     assert all(row.error is not None for row in measured.rows)
 
@@ -78,14 +79,14 @@ def test_a_budget_needs_a_store_and_with_one_it_goes_on_where_it_stopped(digits,
 
 def test_a_store_may_be_open_or_a_path(digits, tmp_path):
     with Store(tmp_path / "runs.sqlite") as store:
-        cu.measure(digits, "single", recipe=RECIPE, store=store)
+        cu.measure(digits, estimator="single", recipe=RECIPE, store=store)
         assert len(store.estimates(digits.fingerprint)) == 1
-    cu.measure(digits, "single", recipe=RECIPE, store=str(tmp_path / "runs.sqlite"), progress=no_training)
+    cu.measure(digits, estimator="single", recipe=RECIPE, store=str(tmp_path / "runs.sqlite"), progress=no_training)
 
 
 def test_wrong_input_is_refused_before_training(digits):
     with refused("'ensembel'", "'ensemble'"):
-        cu.measure(digits, "ensembel")
+        cu.measure(digits, estimator="ensembel")
     with refused("'preditive'", "'predictive'"):
         cu.measure(digits, score="preditive", progress=no_training)
     with refused("members is 0"):
@@ -222,3 +223,30 @@ def test_without_a_test_split_folds_compare_estimators(digits):
 def test_wrong_names_are_refused_before_training(digits, names, parts):
     with refused(*parts):
         cu.compare_estimators(digits, names, 2, recipe=RECIPE, progress=no_training)
+
+
+def test_arrays_and_frames_are_measured_as_the_data_that_they_hold(rng, caplog):
+    """What is noticed of a frame is logged once."""
+    X, y = rng.normal(size=(40, 2)), ["no", "no", "no", "yes"] * 10
+    recipe = cu.Recipe("linear", epochs=1, batch=8)
+    names = ["no", "yes"]
+    data = cu.Data(X, [names.index(label) for label in y], names)
+    expected = cu.measure(data, members=2, recipe=recipe).document()["classes"]
+    assert cu.measure(X, y, members=2, recipe=recipe).document()["classes"] == expected
+    frame = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "kind": y})
+    assert cu.measure(frame, label="kind", members=2, recipe=recipe).document()["classes"] == expected
+    caplog.clear()
+    frame.loc[3, "a"] = np.nan
+    with caplog.at_level("WARNING", "class_uncertainty"):
+        cu.measure(frame, label="kind", members=2, recipe=recipe)
+    (told,) = caplog.messages
+    assert "missing" in told
+
+
+def test_fix_and_compare_take_labels_too(rng):
+    X, y = rng.normal(size=(40, 2)), [3, 3, 3, 5] * 10
+    how = {"recipe": cu.Recipe("linear", epochs=1, batch=8)}
+    assert cu.compare(X, y, methods=["naive"], seeds=1, **how).dataset.classes == ("3", "5")
+    assert cu.fix(X, y, candidates=["naive"], trainings=2, seeds=1, **how).dataset.classes == ("3", "5")
+    with refused("y is given", "labels of its own"):
+        cu.fix(cu.Data(X, np.arange(40) % 2), y)

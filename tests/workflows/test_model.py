@@ -92,7 +92,7 @@ def test_a_restored_module_is_saved_with_what_it_knows(trained):
 
 def test_what_was_fixed(digits, tmp_path):
     recipe = cu.Recipe("small-conv", epochs=1, batch=32)
-    fixed = cu.fix(digits, recipe, goal="overall", candidates=["naive"], trainings=2, seeds=1)
+    fixed = cu.fix(digits, recipe=recipe, goal="overall", candidates=["naive"], trainings=2, seeds=1)
     cu.save(fixed, tmp_path / "model")
     module, images = cu.restore(tmp_path / "model"), torch.from_numpy(digits.test.inputs[:9])
     assert torch.equal(module(images), fixed.module(images))

@@ -52,7 +52,9 @@ def test_a_card_has_every_class_the_fingerprint_and_the_cost(trained, tmp_path):
 
 
 def test_a_fix_shows_before_and_after(tmp_path):
-    fixed = cu.fix(cu.Dataset("toy", data(0), data(1)), RECIPE, candidates=["naive"], seeds=1, save=tmp_path / "m")
+    fixed = cu.fix(
+        cu.Dataset("toy", data(0), data(1)), recipe=RECIPE, candidates=["naive"], seeds=1, save=tmp_path / "m"
+    )
     card = model_card(tmp_path / "m")
     assert f"{np.mean(fixed.after.means):.1f} % ({np.mean(fixed.before.means):.1f} % before the fix)" in card
     after, before = (np.mean(side.overall) for side in (fixed.after, fixed.before))
@@ -128,7 +130,7 @@ def test_intervals_allow_for_groups(tmp_path):
     """Twenty groups of ten are worth little more than twenty examples, of which intervals are three times as wide."""
     dataset = cu.Dataset("toy", grouped(0), grouped(1))
     apart = cu.Dataset("toy", *(replace(split, groups=None) for split in (dataset.train, dataset.test)))
-    fixed = cu.fix(dataset, RECIPE, candidates=["naive"], seeds=1, save=tmp_path / "fixed")
+    fixed = cu.fix(dataset, recipe=RECIPE, candidates=["naive"], seeds=1, save=tmp_path / "fixed")
     cu.train(dataset, recipe=RECIPE, save=tmp_path / "grouped", device="cpu")
     cu.train(apart, recipe=RECIPE, save=tmp_path / "apart", device="cpu")
     cards = {name: model_card(tmp_path / name) for name in ("fixed", "grouped", "apart")}
@@ -143,7 +145,7 @@ def test_intervals_allow_for_groups(tmp_path):
 def test_a_model_fixed_for_costs_says_what_they_come_to(tmp_path):
     (tmp_path / "costs.csv").write_text("0,1,1\n1,0,1\n9,9,0\n")
     goal, toy = f"cost:{tmp_path / 'costs.csv'}", cu.Dataset("toy", data(0), data(1))
-    fixed = cu.fix(toy, RECIPE, goal=goal, candidates=["naive"], seeds=1, save=tmp_path / "m")
+    fixed = cu.fix(toy, recipe=RECIPE, goal=goal, candidates=["naive"], seeds=1, save=tmp_path / "m")
     values = {step.name: np.mean(step.values) for step in fixed.report.ladder if step.values}
     after, before = values[fixed.report.step], values["naive"]
     aim = "mean cost at the training prior"

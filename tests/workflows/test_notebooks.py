@@ -30,7 +30,7 @@ def test_measured(dataset):
 
 
 def test_comparison(dataset):
-    comparison = cu.compare(dataset, ["naive", "cb"], seeds=1, recipe=RECIPE, device="cpu")
+    comparison = cu.compare(dataset, methods=["naive", "cb"], seeds=1, recipe=RECIPE, device="cpu")
     frame = comparison.to_frame()
     assert list(frame["method"]) == ["naive", "cb"]
     assert list(frame["error"]) == [row.error for row in comparison.rows]

@@ -196,7 +196,7 @@ def test_what_is_no_image_is_refused(photos, model, here, place, facts):
         (["Age", "city"], [(3, "Rome")], ("'age'", "did you mean 'Age'?", "city")),
         (["age", "city"], [("1e39", "Rome")], ("no rows that can be read", "'age'", "'1e39'", "line 2", "numbers")),
         (["age", "city"], [("", "Rome"), ("NA", "Bern")], ("no rows that can be read", "'age'", "''", "line 2")),
-        (["age", "city"], [(4, "?")], ("'city'", "'?'", "line 2", "missing values", "?missing=fill")),
+        (["age", "city"], [(4, "?")], ("'city'", "'?'", "line 2", "missing values", "--missing fill")),
     ],
 )
 def test_rows_that_the_network_cannot_read_are_refused(here, model, header, rows, facts):

@@ -61,7 +61,7 @@ def predict_customers(model: cu.Fix | cu.Trained) -> tuple[cu.Predicted, np.ndar
 def test_the_mean_probability_is_the_share_of_the_class(goal, store):
     """Under the prior of training, on held-out rows, whatever the goal; labels stay those of the goal."""
     data, recipe = cu.Data(*customers(1500, 0)), cu.Recipe("mlp", epochs=6, batch=64)
-    fixed = cu.fix(data, recipe, goal=goal, candidates=["naive"], trainings=2, seeds=1, store=store)
+    fixed = cu.fix(data, recipe=recipe, goal=goal, candidates=["naive"], trainings=2, seeds=1, store=store)
     predicted, softmax = predict_customers(fixed)
     assert abs(softmax.mean(axis=0)[1] - CHURN) > 0.1 or goal == "overall"  # or there would be nothing to correct
     as_it_is = cu.predict(fixed, "new.npz", prior=predicted.purpose.prior)  # type: ignore[union-attr]

@@ -14,7 +14,7 @@ def test_no_workflow_prints(digits, tmp_path, monkeypatch, capfd):
     np.savez("predictions.npz", probabilities=np.full((4, 2), 0.5), labels=[0, 1, 0, 1])
     cu.measure(digits, members=2, **known)
     cu.compare_estimators(digits, ["single"], 2, **known)
-    cu.compare(digits, ["naive", "ubrs", "adjusted"], 1, members=2, **known)
+    cu.compare(digits, methods=["naive", "ubrs", "adjusted"], seeds=1, members=2, **known)
     cu.train(digits, save="model", **known)
     cu.fix(digits, candidates=["naive", "ubrs"], deploy="ensemble", seeds=1, save="fixed", **known)
     cu.predict("fixed", "new.npy")

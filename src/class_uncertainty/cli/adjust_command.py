@@ -45,22 +45,13 @@ def adjust(
     force: FORCE = False,
     as_json: JSON = False,
 ) -> None:
-    """Correct saved predictions for unequal class counts: p_c / N_c ** tau, renormalised. No network, no training.
+    """Correct saved predictions for unequal class counts.
 
-    A model of any framework will do. In Python, save what it predicts for its validation and its test examples:
+    np.savez("val.npz", probabilities=p, labels=y)
+    cu adjust test.npz --counts 500,60,7 --unseen val.npz
 
-    **np.savez("val.npz", probabilities=p, labels=y)** with p of the shape (examples, classes), or (members, examples,
-    classes) for an ensemble, whose geometric mean is taken; **logits=z** in the place of probabilities is fine too.
-    Then, with three classes of 500, 60 and 7 training examples:
-
-    **cu adjust test.npz --counts 500,60,7 --unseen val.npz**
-
-    writes test-adjusted.npz. tau, and a temperature that keeps the probabilities calibrated, are chosen on val.npz, for
-    classes as frequent as --prior says. Labels in test.npz are used only for judging; without them, before and after
-    are shown for val.npz. Without --unseen, tau is 1 and no temperature is fitted.
-
-    **cu adjust predictions.csv --prior equal** takes what 'cu predict' wrote: the counts and the prior of its
-    probabilities are in predictions.json. The result is predictions-adjusted.csv, with the columns that were kept.
+    A model of any framework will do; nothing is trained. Each probability is divided by its class's count to the power
+    of tau. tau and a temperature are chosen on the file of --unseen.
     """
     from class_uncertainty.posthoc.goal import read_numbers
     from class_uncertainty.posthoc.priors import PRIORS

@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,12 +16,14 @@ from class_uncertainty.cli import results_commands
 from class_uncertainty.cli.adjust_command import adjust
 from class_uncertainty.cli.audit_command import audit
 from class_uncertainty.cli.card_command import card
+from class_uncertainty.cli.check_command import check
 from class_uncertainty.cli.clean_command import clean
 from class_uncertainty.cli.compare_command import compare
 from class_uncertainty.cli.demo_command import demo
 from class_uncertainty.cli.export_command import export
 from class_uncertainty.cli.fetch_command import fetch
 from class_uncertainty.cli.fix_command import fix
+from class_uncertainty.cli.help import WIDEST, command_help, group_help
 from class_uncertainty.cli.interrupts import exit_code, interrupt_once
 from class_uncertainty.cli.list_commands import list_
 from class_uncertainty.cli.measure_command import measure
@@ -65,6 +68,10 @@ def in_one_sentence(context: Any, typed: Sequence[str]) -> Iterator[None]:
         raise InputError(f"{_within(message)}: '{command} --help' shows what is allowed.") from None
 
 
+def _help_width() -> int:
+    return min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
+
+
 def _within(sentence: str) -> str:
     """As it stands behind a colon."""
     return sentence[:1].lower() + sentence[1:]
@@ -72,6 +79,9 @@ def _within(sentence: str) -> str:
 
 class Command(TyperCommand):
     """A command that refuses wrong arguments and options in one sentence."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(command_help(self, ctx, _help_width()))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         with in_one_sentence(ctx, tuple(args)):
@@ -81,9 +91,13 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """Commands under one name. Without arguments it shows its help."""
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(group_help(self, ctx, _help_width()))
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args:
-            return super().parse_args(ctx, args)
+            typer.echo(ctx.get_help())
+            ctx.exit()
         with in_one_sentence(ctx, tuple(args)):
             return super().parse_args(ctx, args)
 
@@ -98,13 +112,17 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    help="See which classes a classifier under-serves and why, and fix it.\n\n"
-    "Start with **cu demo**, then **cu measure DATA**.",
+    rich_markup_mode=None,
+    help="""See which classes a classifier under-serves and why, and fix it.
+
+        cu demo
+        cu fix photos --save model
+        cu predict model new-photos
+    """,
 )
-data_app = typer.Typer(cls=Group, no_args_is_help=True, help="Get data sets.")
+data_app = typer.Typer(cls=Group, no_args_is_help=True, help="Download data sets.")
 SAVED = (predict, adjust, audit, card, export)  # commands on what was saved
-for command in (demo, measure, compare, train, report, fix, *SAVED, reproduce, clean):
+for command in (demo, check, measure, compare, train, report, fix, *SAVED, reproduce, clean):
     app.command(cls=Command)(command)
 app.command("list", cls=Command)(list_)
 data_app.command(cls=Command)(fetch)
@@ -142,7 +160,8 @@ class _Notices(logging.Handler):
 def main() -> None:
     """Run a command.
 
-    Exit code 2: wrong input, 1: a fault of the machine, 3: a spent budget, 4: a broken gate, 130 and 143: a signal.
+    Exit code 2: wrong input, 1: a fault of the machine, 3: a spent budget, 4: a broken gate or a problem of the data,
+    130 and 143: a signal.
     """
     encode_plainly()
     outlive_readers()

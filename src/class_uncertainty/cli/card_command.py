@@ -13,11 +13,12 @@ def card(
     force: FORCE = False,
     as_json: JSON = False,
 ) -> None:
-    """Write the model card of a saved model: errors of each class, data, method, cost and limits.
+    """Write the model card of a saved model.
 
-    **cu card model** writes README.md beside model.safetensors, with the header that model hubs read. Nothing is
-    trained or predicted: the card holds what was measured when the model was saved. Another README.md, or one that you
-    edited, is kept: then the card is README-2.md, unless **--out** names it.
+    cu card model
+
+    It states the errors of each class, the data, the method, the cost and the limits, under the header that model hubs
+    read. Nothing is trained.
     """
     from class_uncertainty.io import free_name
     from class_uncertainty.reporting import terminal

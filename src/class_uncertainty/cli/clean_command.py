@@ -20,11 +20,12 @@ def clean(
     yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
     as_json: options.JSON = False,
 ) -> None:
-    """Remove checkpoints and probabilities whose store is gone, and with an option what can be made again.
+    """Remove checkpoints and caches that are no longer needed.
 
-    The cache is one for all folders (CLASS_UNCERTAINTY_CACHE); what is in it is decoded or computed again when it is
-    needed. Without its checkpoints a training that was stopped begins anew. Stores, your files, and what another
-    process works with are never removed. You are asked first.
+    cu clean
+    cu clean --cache --older-than 30
+
+    You are asked first. Stores, your files, and what another process uses are never removed.
     """
     from rich.filesize import decimal
 

@@ -35,19 +35,11 @@ def compare(
 ) -> None:
     """Train methods side by side, with the same seeds.
 
-    Prints the class-mean error as mean ± standard deviation over the seeds, the gain over naive, what one network
-    costs, and an ASO test: of each uncertainty row of 'cu list methods' against its cardinality counterpart where both
-    were trained, or of every row against the one that --against names. The confidence is corrected for the number of
-    tests.
+    cu compare photos --methods naive,cb-rs,ubrs
+    cu compare photos --methods naive,cb-rs --lrs 0.1,0.4 --choose-lr
 
-    A learning rate that suits naive may not suit others. **--lrs 0.1,0.2,0.4 --choose-lr** trains each row at its best
-    rate, chosen by five folds of the training split; the test split, which it needs, only judges. To choose on
-    validation examples instead, name data that judge on them: **--choose-on "folder:photos?judge=validation"**,
-    **--choose-on "csv:train.csv?test=validation.csv"** or **--choose-on "cifar10-lt:100?validation=500"**.
-
-    Remedies are rows too: **adjusted**, **ensemble**, **ensemble-adjusted**, **distil**, and **cb\\*5** for five
-    networks of a method together. With --estimator out-of-fold their tau is chosen on examples that the members never
-    saw; otherwise it is 1.
+    With --choose-lr each method trains at its best rate, chosen by folds of the training examples or on the data of
+    --choose-on. Names come from cu list methods and cu list remedies.
     """
     names = options.split("method", methods, options.check_method)
     numbers = options.read_seeds(seeds)
@@ -58,7 +50,7 @@ def compare(
     if choose_lr:
         check_choosing(rates, numbers)
     with start(command, data, *([] if choose_on is None else [choose_on])) as running:
-        from class_uncertainty.reporting import terminal_tables
+        from class_uncertainty.reporting.compare_view import compare_lines
         from class_uncertainty.workflows.compare import compare as compare_methods
 
         dataset, known = running.prepare(data)
@@ -67,9 +59,9 @@ def compare(
             chosen_on, _ = running.prepare(choose_on, prefix=f"{choose_on}: ")
         comparison = compare_methods(
             dataset,
-            names,
-            numbers,
-            rates,
+            methods=names,
+            seeds=numbers,
+            lrs=rates,
             estimator=estimator,
             members=members,
             score=score,
@@ -81,4 +73,5 @@ def compare(
             retrain_older=command.retrain_older,
             **known,
         )
-        running.answer(running.show(comparison, terminal_tables.print_comparison))
+        running.show_lines(compare_lines(comparison, *running.room))
+        running.answer(comparison.document())

@@ -21,7 +21,12 @@ def demo(
     folder: Annotated[Path, typer.Option("--folder", help="Where results and page go.")] = Path("cu-demo"),
     as_json: JSON = False,
 ) -> None:
-    """Measure, fix and compare in half a minute, on long-tailed handwritten digits from scikit-learn."""
+    """Measure, fix and compare long-tailed digits, in half a minute.
+
+    cu demo
+
+    The data come with scikit-learn.
+    """
     with start(Command(store=folder / "runs.sqlite", as_json=as_json)) as running:
         from class_uncertainty.io import origin
         from class_uncertainty.reporting.fix_page import fix_page
@@ -50,7 +55,7 @@ def demo(
         running.say("", f"$ cu fix {DATA}", *change_lines(view, width)[1:])
         running.say(*labelled_lines("Kept", view.kept, width))
 
-        compared = compare(dataset, [*METHODS], lrs=RATES, choose_lr=True, estimator=ESTIMATOR, **known)
+        compared = compare(dataset, methods=[*METHODS], lrs=RATES, choose_lr=True, estimator=ESTIMATOR, **known)
         running.say("", "Class uncertainty in place of counts, learning rates tuned alike, three seeds:")
         cells = [[METHODS[row.method], f"{row.error:.1f} ± {row.error_sd:.1f} %"] for row in compared.rows]
         running.say(*table_lines(["method", "class-mean error"], cells, width))

@@ -18,11 +18,13 @@ def export(
     force: FORCE = False,
     as_json: JSON = False,
 ) -> None:
-    """Write a saved model as one file that other programs run: raw inputs in, probabilities and labels out.
+    """Write a saved model as one file that other programs run.
 
-    **cu export model** writes model.onnx for onnxruntime; **--to pt2** writes what torch.export.load reads.
-    Preprocessing, softmax, decision and the names of the classes are inside; where features come from a backbone, that
-    is inside too. The file is run before it is written, and refused if its probabilities are not the model's.
+    cu export model
+    cu export model --to pt2
+
+    The file takes raw inputs and returns probabilities and labels: preprocessing, softmax and decision are inside. It
+    is run and compared with the model before it is written.
     """
     if to not in (None, *FORMATS):
         raise unknown("format", str(to), FORMATS)

@@ -8,9 +8,9 @@ from class_uncertainty.cli.options import JSON, ROOT, argument
 def fetch(
     name: Annotated[str, argument("cifar10, cifar100 or svhn.", "NAME")], root: ROOT = None, as_json: JSON = False
 ) -> None:
-    """Download the original files of a data set into the data folder and check them.
+    """Download the original files of a data set and check them.
 
-    What is there is not fetched again.
+    cu data fetch cifar10
     """
     from class_uncertainty.data.download import fetch as download
     from class_uncertainty.data.spec import data_folder

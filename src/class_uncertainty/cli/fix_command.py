@@ -13,17 +13,14 @@ from class_uncertainty.errors import InputError, notice
 from class_uncertainty.runs.comparison import MAX_SEEDS
 from class_uncertainty.workflows.fix_plan import HEAD_TRAININGS, TRAININGS
 
-CANDIDATES_HELP = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change 'cu list candidates'."
+CANDIDATES_HELP = "Names from 'cu list candidates', or METHOD?field=value; +NAME and -NAME change the list."
 PRIORS = {"equal": "--goal mean", "train": "--goal overall"}  # what other commands call the priors of these goals
-GOAL = "What is best: mean, worst, overall, cost:FILE.csv or prior:FILE."
-DEPLOY = (
-    "What may be kept: one network, or an ensemble where that is better; by default one, and of tables an ensemble."
-)
-PAGE = "The HTML file that shows what changed; by default named after the saved model, or the data."
-SPENT = "What may be spent, in trainings of one naive network: "
-SPENT += f"{TRAININGS:g}, or {HEAD_TRAININGS:g} for tables and with the recipe embeddings."
-LABEL_ISSUES = "Whether to look for wrong labels: by default for images, as labels of tables are often facts."
-SEEDS = "Networks before and after, for the ±, which --trainings does not count: 3, or 1 for tables; seed 0 is saved."
+GOAL = "What counts: mean (every class alike), worst, overall, cost:FILE.csv or prior:FILE."
+DEPLOY = "Keep one network, or an ensemble where that is better (tables: ensemble, else one)."
+PAGE = "The HTML page; by default named after the saved model, or the data."
+SPENT = f"What may be spent, in naive trainings: {TRAININGS:g}, or {HEAD_TRAININGS:g} for tables and embeddings."
+LABEL_ISSUES = "Whether to look for wrong labels; by default for images."
+SEEDS = "Networks before and after: 3, or 1 for tables; the first is saved."
 
 
 @shared(*COLUMNS, *TRAINING, *PLACE)
@@ -42,27 +39,14 @@ def fix(
     costs: Annotated[str | None, options.elsewhere("--costs", "--cost", instead="--goal cost:")] = None,
     prior: Annotated[str | None, options.elsewhere("--prior", instead="--goal prior:", **PRIORS)] = None,
 ) -> None:
-    """Train the best network that a number of trainings buys, and write a page that shows what changed.
+    """Find the training that serves every class best, and keep its model.
 
-    Candidates are ways to train one network. All of them are judged on a fold of the training examples that their
-    networks never saw, and the best few on more folds. Then an ensemble of the best, and a student that learns from it,
-    are tried on a fold that none of them saw. The result is a ladder, which says what each step gains and costs: naive,
-    adjusted for the counts, best single, ensemble, student. The step that clearly gains is kept. For the goals overall
-    and cost, naive training is kept where the choice is worse on folds that it was not chosen on. Before and after are
-    judged on the test split, or by folds without one.
+        cu fix photos --save model
+        cu fix churn.csv --label churned
+        cu fix churn.csv --label churned --goal cost:costs.csv
 
-    **--goal** is what counts. *mean*: every class alike, the class-mean error. *worst*: the worst tenth of the classes.
-    *overall*: classes as frequent as in training. *cost:FILE.csv*: what each mistake costs, a row for each class and a
-    column for each prediction. *prior:FILE*: classes as frequent as the file says.
-
-    **--candidates** names them: *"balanced-softmax,cb-rs?rate=2&schedule=cosine"* are two. A sign changes the list that
-    **cu list candidates** shows: *"+cb-rs,-ldam-rw"* adds one and removes one. **--trainings 8** is a small search:
-    fewer finalists, then no student, then fewer candidates.
-
-    **--save model** writes model.safetensors and model.json: an ordinary network with its preprocessing, whose softmax
-    is calibrated for the goal. **cu predict model new-photos** asks it about new examples; in Python
-    cu.restore("model") gives it back. What has finished is in the store: after Ctrl-C or a --budget the same command
-    goes on.
+    Candidates are compared out-of-fold within a budget of trainings; the test split, or outer folds, only judge. An
+    HTML page shows what changed. After Ctrl-C the same command goes on.
     """
     names = options.read_candidates(candidates)
     options.check_fix(goal, deploy)

@@ -53,10 +53,12 @@ def list_(
     name: Annotated[str | None, argument("A name of that kind, to see all its fields.", "NAME")] = None,
     as_json: JSON = False,
 ) -> None:
-    """List what can be named: data sets, methods, candidates, remedies, measures, estimators or networks.
+    """List what can be named: data, methods, estimators and more.
 
-    Without KIND the kinds are listed, and how names of each are written. **cu list data folder** explains the options
-    of a data source.
+    cu list methods
+    cu list data folder
+
+    Without KIND it lists the kinds, and how names of each are written.
     """
     if kind is None:
         documents: list[dict[str, Any]] = [{"kind": kind, "about": row.about} for kind, row in KINDS.items()]

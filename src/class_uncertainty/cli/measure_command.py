@@ -19,15 +19,14 @@ def measure(
     estimators: Annotated[str | None, options.optional("Several, as ensemble,online,online=predictive.")] = None,
     lrs: options.LRS = None,
 ) -> None:
-    """Measure which classes are under-represented, by count and by how uncertain networks are about them.
+    """Rank classes by how uncertain networks are about them.
 
-    Trains an ensemble (once: later calls find it in the store) and lists every class with its count, its rarity (μ^C,
-    also by the effective number of examples), its uncertainty (μ^U), how much of it is disagreement between the
-    networks, its rank by each (1 = most under-represented), its error with a 95 % interval, and the classes that are
-    harder or easier than their counts suggest.
+    cu measure photos
+    cu measure churn.csv --label churned
+    cu measure photos --estimators ensemble,online
 
-    With --estimators it compares several: what each costs, and how its class uncertainties correlate with a deep
-    ensemble's and with the class errors.
+    It trains an ensemble, once: later calls find it in the store. With --estimators it compares what several cost and
+    how well they rank the class errors.
     """
     names = options.split("estimator", estimators, str) if estimators is not None else []
     rates = options.read_rates(lrs)
@@ -40,14 +39,16 @@ def measure(
     if names:
         compared_estimators(names, members, rates or [None])
     with start(command, data) as running:
-        from class_uncertainty.reporting import terminal_tables
+        from class_uncertainty.reporting.measure_view import estimator_lines, measure_lines
         from class_uncertainty.workflows.measure import compare_estimators
         from class_uncertainty.workflows.measure import measure as measure_classes
 
         dataset, known = running.prepare(data)
         if names:
             comparison = compare_estimators(dataset, names, members, lrs=rates, **known)
-            running.answer(running.show(comparison, terminal_tables.print_estimator_comparison))
+            running.show_lines(estimator_lines(comparison, *running.room))
+            running.answer(comparison.document())
         else:
-            measured = measure_classes(dataset, estimator, members, score=score, lr=lr, **known)
-            running.answer(running.show(measured, terminal_tables.print_measured))
+            measured = measure_classes(dataset, estimator=estimator, members=members, score=score, lr=lr, **known)
+            running.show_lines(measure_lines(measured, *running.room))
+            running.answer(measured.document())

@@ -79,37 +79,22 @@ def argument(about: str, metavar: str) -> Any:
 DATA = Annotated[
     str, argument("A folder of images, a .csv, .parquet or .npz file, or a name from 'cu list data'.", "DATA")
 ]
-MEMBERS = Annotated[
-    int, whole("--members", "Networks, folds or snapshots that measure uncertainty.", 1, MAX_MEMBERS, shown=True)
-]
+MEMBERS = Annotated[int, whole("--members", "Networks that measure uncertainty.", 1, MAX_MEMBERS, shown=True)]
 ESTIMATOR = Annotated[
-    str | None,
-    optional(
-        "How uncertainty is measured, from 'cu list estimators': ensemble, or out-of-fold for heads of embeddings. "
-        "ensemble:METHOD measures by networks that a method trains."
-    ),
+    str | None, optional("A name from 'cu list estimators'; by default ensemble, or out-of-fold for embeddings.")
 ]
-SCORE = Annotated[
-    str | None, optional("What counts as uncertain, from 'cu list estimators'; by default the estimator's own.")
-]
+SCORE = Annotated[str | None, optional("What counts as uncertain; by default the estimator's own.")]
 LRS = Annotated[str | None, optional("Learning rates, the same for every method or estimator.")]
 EXCEL_SAFE = Annotated[
-    bool,
-    typer.Option(
-        "--excel-safe",
-        help="For spreadsheets: put an apostrophe before text in the CSV file that starts with =, +, - or @.",
-    ),
+    bool, typer.Option("--excel-safe", help="Put an apostrophe before CSV text that a spreadsheet would run.")
 ]
-SAVE = Annotated[Path | None, optional("Where to write PATH.safetensors and PATH.json.")]
+SAVE = Annotated[Path | None, optional("Write the model to PATH.safetensors and PATH.json.", "PATH")]
 TRUST_CODE = Annotated[
-    bool,
-    typer.Option("--trust-code", help="Run the PATH.py that the model names, if unchanged since the model was saved."),
+    bool, typer.Option("--trust-code", help="Run the PATH.py that the model names, if it has not changed.")
 ]
-EMBED_WEIGHTS = Annotated[
-    bool, typer.Option("--embed-weights", help="Save the weights of the backbone too, in the same file.")
-]
+EMBED_WEIGHTS = Annotated[bool, typer.Option("--embed-weights", help="Save the weights of the backbone too.")]
 FORCE = Annotated[
-    bool, typer.Option("--force", help="Also replace edited files, and any not written for the same data and options.")
+    bool, typer.Option("--force", help="Also replace files that were edited, or written for something else.")
 ]
 ROOT = Annotated[Path | None, optional("The data folder; by default CLASS_UNCERTAINTY_DATA.", "FOLDER")]
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
@@ -145,12 +130,12 @@ ROWS = ("shard", "retrain_older")
 class Command:
     """The options that commands share, as they were typed; at their defaults where a command lacks them."""
 
-    label: Annotated[str | None, optional("For a table: the column of classes; by default label.", "COLUMN")] = None
+    label: Annotated[str | None, optional("The column of classes of a table; by default label.", "COLUMN")] = None
     test: Annotated[
-        str | None, optional("What to judge on: another file or a share such as 0.2; else five folds.", "FILE|SHARE")
+        str | None, optional("What to judge on: a file, or a share such as 0.2; by default five folds.", "FILE|SHARE")
     ] = None
     group: Annotated[
-        str | None, optional("The column of groups, such as patients: no split divides a group.", "COLUMN")
+        str | None, optional("The column of groups, such as patients, that no split may divide.", "COLUMN")
     ] = None
     drop: Annotated[str | None, optional("Columns to leave out, such as id,name.", "COLUMNS")] = None
     missing: Annotated[
@@ -162,58 +147,41 @@ class Command:
     recipe: Annotated[
         str | None,
         optional(
-            "For tables forest, boosting, logistic or features, for features of a backbone embeddings, for images "
-            "images, bag-of-tricks, ldam-drw, fine-tune or oltr; by default chosen by the data. "
-            "Change its fields by '?', as in 'bag-of-tricks?schedule=cosine&average=0.25', or without a name."
+            "images, bag-of-tricks, ldam-drw, fine-tune, oltr, embeddings, features, forest, boosting or logistic, "
+            "with changes such as ?schedule=cosine; by default the data's own."
         ),
     ] = None
     backbone: Annotated[
         str | None,
-        optional(
-            "A frozen pretrained network that makes features of images: efficientnet-lite0, timm:NAME, "
-            "hf:NAME_OR_FOLDER or PATH.py:FACTORY, with options as in 'efficientnet-lite0?size=96'; none trains from "
-            "pixels."
-        ),
+        optional("What makes features of images: efficientnet-lite0, timm:NAME, hf:FOLDER, PATH.py:FACTORY or none."),
     ] = None
     views: Annotated[
-        int | None,
-        whole(
-            "--views",
-            "Features are means over so many views of an image: it, its mirror image, and crops.",
-            *VIEWS_RANGE,
-        ),
+        int | None, whole("--views", "Views of an image that its features are the mean of.", *VIEWS_RANGE)
     ] = None
     network: Annotated[
-        str | None,
-        optional(
-            "A name from 'cu list networks', efficientnet-lite0, timm:NAME, hf:FOLDER or PATH.py:FACTORY.", "NAME"
-        ),
+        str | None, optional("A name from 'cu list networks', timm:NAME, hf:FOLDER or PATH.py:FACTORY.", "NAME")
     ] = None
-    pretrained: Annotated[
-        bool, typer.Option("--pretrained", help="Start from pretrained weights; for images, by the recipe fine-tune.")
-    ] = False
-    budget: Annotated[
-        str | None, optional("Stop at an epoch's end after 90s, 25m or 1h30m; the same command goes on.")
-    ] = None
+    pretrained: Annotated[bool, typer.Option("--pretrained", help="Start from pretrained weights.")] = False
+    budget: Annotated[str | None, optional("Stop after 90s, 25m or 1h30m; the same command goes on.", "TIME")] = None
     on: Annotated[
-        str | None,
-        optional("Train on Ray: ray (this machine), auto (the cluster that runs here) or ray://HOST:10001.", "PLACE"),
+        str | None, optional("Train on Ray: ray (this machine), auto (its cluster) or ray://HOST:10001.", "PLACE")
     ] = None
-    device: Annotated[str | None, optional("By default the fastest that is there.", "cpu|cuda|mps")] = None
+    device: Annotated[str | None, optional("By default the fastest.", "cpu|cuda|mps")] = None
     shard: Annotated[
-        str | None,
-        optional("Train the i-th of n parts of the rows; 'cu results export' and 'import' join them.", "i/n"),
+        str | None, optional("Train the i-th of n parts; 'cu results export' and 'import' join them.", "i/n")
     ] = None
     retrain_older: Annotated[
         bool, typer.Option("--retrain-older", help="Train results of older revisions of a method again.")
     ] = False
-    profile: Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")] = None
+    profile: Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.", "FILE")] = None
     force: FORCE = False
     verbose: VERBOSE = False
     quiet: QUIET = False
     explain: EXPLAIN = False
     root: ROOT = None
-    store: Annotated[Path, typer.Option(help="SQLite file of results; what is in it is not trained again.")] = RUNS
+    store: Annotated[Path, typer.Option(metavar="FILE", help="The results; what they have is not trained again.")] = (
+        RUNS
+    )
     as_json: JSON = False
 
 

@@ -38,19 +38,13 @@ def predict(
     trust_code: TRUST_CODE = False,
     as_json: JSON = False,
 ) -> None:
-    """Predict new examples with a saved model: a label and the probabilities of all classes for each.
+    """Predict new examples with a saved model.
 
-    **cu predict model new-photos** writes new-photos-predictions.csv, with a line for each example: its file, line or
-    row, the class, its probability, and those of all classes. Images are resized, and the columns of a table become
-    features, as they were in training. Columns that the model does not know are ignored. Files and rows that cannot be
-    read are skipped.
+    cu predict model new-photos
+    cu predict model new.csv --out scores.csv
 
-    The class is the one that the model was made to decide on: by the --goal of 'cu fix'. Probabilities are for classes
-    as frequent as **--prior** says, by default as in training, so that their mean over many examples is the share of a
-    class. Then another class than the predicted one may be the most probable. The JSON file beside it names both.
-
-    **--keep id,name** writes these columns of a table too. Where labels are there, predictions are scored: by a column
-    of the name that the label had in training, by **--label**, by folders that have names of classes, or by an array y.
+    The CSV file has a line for each example: its class, and the probabilities of all classes. Columns that the model
+    does not know are ignored. Rows and files that cannot be read are skipped and counted.
     """
     check_address_space()
     from class_uncertainty.posthoc.goal import read_numbers

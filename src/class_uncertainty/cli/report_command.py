@@ -19,10 +19,10 @@ def report(
     estimator: options.ESTIMATOR = None,
     figures: Annotated[Path | None, options.optional("A folder for the charts as SVG.", "FOLDER")] = None,
 ) -> None:
-    """Render what is stored as one self-contained HTML file, to open in any browser, no network needed.
+    """Write what is stored as one HTML page.
 
-    Where classes were measured in several ways, the page shows the estimator that **cu measure** takes by default, an
-    ensemble for images, and the rows that use it. **--estimator** shows another.
+    cu report photos
+    cu report photos --out photos.html
     """
     options.check_estimate(estimator, 5, None)
     with start(command, create=False) as running:

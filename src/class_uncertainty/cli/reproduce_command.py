@@ -41,23 +41,15 @@ def reproduce(
     plan: Annotated[bool, typer.Option("--plan", help="Train nothing: list lanes, images and time left.")] = False,
     stored: Annotated[bool, typer.Option("--stored", help="Train nothing: show what is stored.")] = False,
 ) -> None:
-    """Run an experiment of the paper, and put every printed value beside ours.
+    """Run an experiment of the paper beside its printed values.
 
-    Protocol **paper** chooses a learning rate for the paper's own rows, as it did, and leaves the baselines at 0.1;
-    **equal** chooses one for every row. On SVCI-20 both choose one for every row, as the paper did. Rates are chosen on
-    validation images that are set aside before the data are cut, never on test images.
+    cu reproduce table1 --only cifar100-lt:50 --budget 25m
+    cu reproduce table1 --stored
 
-    What is in the store is not trained again, on whatever device it was trained. The project's own results come in by
-    **cu results import results/\\*.jsonl**; then only what they lack is trained, and **--stored** shows what they have.
-
-    Experiments: **table1** and **svci20** are the paper's main tables. **if1a**, **if1b** and **if2** ask whether the
-    measures rank classes by their errors, follow the imbalance ratio, and ignore duplicates. **measures** and
-    **figure1** are its other figures; **epistemic**, **gamma**, **duq** and **significance** its supplement.
-    **readings** tries other forms of the focal loss, for rows that miss what is printed.
-
-    **architectures** and **places** start from pretrained weights, which you must have, except for **--stored**:
-    **--network hf:FOLDER** is a Swin-T in the format of Transformers, **--network timm:resnet152** or
-    **PATH.py:FACTORY?weights=FILE** a ResNet-152. Any other network runs too, as **--network efficientnet-lite0**.
+    Main tables: table1, svci20. Figures: if1a, if1b, if2, measures, figure1. Supplement: epistemic, gamma, duq,
+    significance, readings, architectures, places. What is stored is not trained again; the project's own results come
+    in by cu results import. architectures and places start from pretrained weights that you must have: name them by
+    --network. docs/reproduction.md has the protocols.
     """
     if plan and stored:
         raise InputError(

@@ -18,9 +18,9 @@ def export(
     ] = None,
     force: options.FORCE = False,
 ) -> None:
-    """Write what a store has as JSON lines: errors by class, and the class uncertainties of every estimate.
+    """Write results of a store as JSON lines.
 
-    Results of the folds that chose learning rates go with their data set. Weights and probabilities stay behind.
+    cu results export mine.jsonl
     """
     with start(command, create=False) as running:
         from class_uncertainty.io import check_ending, check_writable, write_whole
@@ -43,9 +43,11 @@ def export(
 def import_(
     files: Annotated[list[Path], options.argument("What 'cu results export' wrote.", "FILE.jsonl...")], command: Command
 ) -> None:
-    """Add results that another store has exported; what is here already is not added twice.
+    """Add results that another store has exported.
 
-    All lines of all files are read before anything is written.
+    cu results import theirs.jsonl
+
+    Results that are here already are not added twice.
     """
     from class_uncertainty.runs.result_lines import count_values, import_lines, read_lines
 

@@ -10,16 +10,15 @@ from typing import Any
 from class_uncertainty.cli.interrupts import exit_code
 from class_uncertainty.cli.options import Command
 from class_uncertainty.data import Dataset
+from class_uncertainty.data.data_check import check_dataset, notes
 from class_uncertainty.data.spec import paths_named
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
 from class_uncertainty.io import check_unread
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.reporting import terminal
 from class_uncertainty.reporting.data_view import describe_data
-from class_uncertainty.reporting.glossary import explained
 from class_uncertainty.reporting.news_view import print_news
 from class_uncertainty.reporting.progress import LiveProgress
-from class_uncertainty.reporting.section import describe_duplicates
 from class_uncertainty.reporting.terminal import Verbosity
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import checkpoints_beside
@@ -57,9 +56,12 @@ class Running:
     @property
     def verbosity(self) -> Verbosity:
         """How much is printed for people."""
-        if self.command.quiet:
-            return Verbosity.QUIET
-        return Verbosity.VERBOSE if self.command.verbose else Verbosity.NORMAL
+        return Verbosity.of(self.command.verbose, self.command.quiet)
+
+    @property
+    def room(self) -> tuple[Verbosity, int]:
+        """How much is printed for people, and in how many columns."""
+        return self.verbosity, terminal.line_width()
 
     def say(self, *lines: str) -> None:
         """Print lines before the answer; silent where JSON or the last block alone is asked for."""
@@ -68,17 +70,18 @@ class Running:
 
     def announce(self) -> None:
         """Print what there is to say of the data: before anything trains, but not where a command is refused."""
-        if self.about_data:
+        if self.command.as_json:
+            for problem in self.about_data[1:]:
+                tell(problem)
+        elif self.about_data:
             self.say(*self.about_data)
-            self.about_data.clear()
+        self.about_data.clear()
 
     def show_lines(self, lines: Sequence[str]) -> None:
         """Print the answer and, with --explain, what its words mean; silent where JSON is asked for."""
         self.announce()
-        if self.command.as_json:
-            return
-        meanings = explained(lines) if self.command.explain else []
-        terminal.say(*lines, *meanings, width=terminal.line_width())
+        if not self.command.as_json:
+            terminal.show_lines(lines, self.command.explain)
 
     @contextmanager
     def loader(self, read: Callable[..., Dataset] = load_named) -> Iterator[Callable[..., Dataset]]:
@@ -107,16 +110,12 @@ class Running:
             trust(network)
             find_network(network)  # refuses one that there is not, before data are read
         from_pixels = command.recipe is not None or command.network is not None or command.pretrained
-        named_data, note = with_backbone(data, command.backbone, command.views, from_pixels, command.root)
+        named_data = with_backbone(data, command.backbone, command.views, from_pixels, command.root)
         trust(named_data.backbone)
-        if note:
-            self.say(prefix + note)
         with self.loader() as load_data:
             dataset = load_data(named_data)
         self.about_data.append(f"{prefix}{describe_data(dataset)}")
-        self.about_data.extend(f"! {part}" for part in dataset.left_out)
-        if note := describe_duplicates(dataset):
-            self.about_data.append(f"! {note}")
+        self.about_data.extend(notes(check_dataset(dataset), data))
         name = self.recipe
         if command.pretrained and name is None and dataset.train.is_images:
             name = FINE_TUNE

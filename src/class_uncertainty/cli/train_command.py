@@ -27,10 +27,12 @@ def train(
     estimator: options.ESTIMATOR = None,
     score: options.SCORE = None,
 ) -> None:
-    """Train one network and, with --save, keep it: weights as safetensors, and a JSON file that rebuilds it.
+    """Train one network by one method, and save it.
 
-    It always trains, whatever the store has. **cu predict PATH EXAMPLES** asks the saved network. In Python,
-    cu.restore(PATH) gives it back as a plain nn.Module with its preprocessing: raw images or features in, logits out.
+    cu train photos --save model
+    cu train digits-lt:20 --method cb-rs --lr 0.1 --save model
+
+    It always trains, whatever the store has. In Python, cu.restore("model") returns the network with its preprocessing.
     """
     from class_uncertainty.posthoc.remedies import find_remedy
     from class_uncertainty.training import Lane
@@ -41,7 +43,7 @@ def train(
     Lane(method, seed, lr)
     options.check_estimate(estimator, members, score)
     with start(command, data) as running:
-        from class_uncertainty.reporting.terminal_tables import print_comparison
+        from class_uncertainty.reporting.compare_view import compare_lines
         from class_uncertainty.training.saved_model import files_of
         from class_uncertainty.workflows.compare import Comparison
         from class_uncertainty.workflows.train import train as train_network
@@ -59,7 +61,7 @@ def train(
             embed_weights=embed_weights,
             **known,
         )
-        running.show(Comparison(dataset, (trained.result,), trained.estimate), print_comparison)
+        running.show_lines(compare_lines(Comparison(dataset, (trained.result,), trained.estimate), *running.room))
         if trained.files:
             running.say(*(f"wrote {file}" for file in trained.files))
         else:

@@ -7,6 +7,7 @@ from unicodedata import category, normalize
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.data.finding import Finding
 from class_uncertainty.errors import notice
 from class_uncertainty.text import enumerated
 
@@ -37,19 +38,26 @@ def factorise(values: NDArray) -> tuple[NDArray[np.int64], list[str]]:
     return np.array([position[text] for text in texts], dtype=np.int64)[inverse], names
 
 
-def notice_twins(names: Iterable[str]) -> None:
-    """Log which class names differ in nothing that a reader would call another name. They stay classes of their own."""
+def twins_found(names: Iterable[str]) -> Finding | None:
+    """Say which class names differ in nothing that a reader would call another name. They stay classes of their own."""
     alike: dict[str, list[str]] = {}
     for name in names:
         text = _ESCAPE.sub(lambda escape: escape[0].encode().decode("unicode_escape"), name)
         folded = normalize("NFKC", normalize("NFKC", _UNSEEN.sub("", text)).casefold())
         seen = "".join(c for c in folded if not c.isspace() and category(c) != "Cf")
         alike.setdefault(seen, []).append(name)
-    twins = [" and ".join(map(_spelt_out, group)) for group in alike.values() if len(group) > 1]
-    if twins:
-        differ = "differ only in case, spaces, invisible characters or Unicode form"
-        advice = "they stay separate classes, so rename those that mean the same"
-        notice(f"classes {enumerated(twins, NAMED)} {differ}: {advice}.")
+    twins = tuple(" and ".join(map(_spelt_out, group)) for group in alike.values() if len(group) > 1)
+    if not twins:
+        return None
+    differ = "differ only in case, spaces, invisible characters or Unicode form"
+    advice = "they stay separate classes, so rename those that mean the same"
+    return Finding("twin-names", f"classes {enumerated(twins, NAMED)} {differ}", advice, len(twins), twins)
+
+
+def notice_twins(names: Iterable[str]) -> None:
+    """Log which class names a reader would take for one another."""
+    if twins := twins_found(names):
+        notice(str(twins))
 
 
 def _spelt_out(name: str) -> str:

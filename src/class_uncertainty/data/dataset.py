@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.checks import check, check_fields
-from class_uncertainty.data.class_names import in_order, notice_twins
+from class_uncertainty.data.class_names import in_order, twins_found
 from class_uncertainty.data.examples import Data
+from class_uncertainty.data.finding import DataProblem, Finding
 from class_uncertainty.data.folding import FOLDS
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, notice
 from class_uncertainty.text import enumerated, in_list, listed
 
 FEW = 5  # names in a sentence
@@ -47,11 +48,11 @@ def check_trainable(data: Data) -> None:
         given = few_words(data.classes, data.counts, few, numbers, "fewer than two training examples")
         is_numbered = data.classes == tuple(str(i) for i in range(len(data.classes)))
         gaps = f", and labels run from 0 to {len(data.classes) - 1} without gaps" if is_numbered else ""
-        raise InputError(f"{given}: every class needs at least two{gaps}; {LEAVES_OUT.format(2)}.")
+        raise DataProblem(f"{given}: every class needs at least two{gaps}; {LEAVES_OUT.format(2)}.", {"min": "2"})
     if len(few := np.flatnonzero(independent_counts(data) < 2)):
         given = few_words(data.classes, independent_counts(data), few, {1: "one group alone"}, "one group alone")
         needed = "every class needs two groups, since each lies on one side of a split"
-        raise InputError(f"{given}: {needed}; {LEAVES_OUT.format(2)}.")
+        raise DataProblem(f"{given}: {needed}; {LEAVES_OUT.format(2)}.", {"min": "2"})
 
 
 def few_words(
@@ -88,6 +89,8 @@ class Dataset:
         What reading left out, because an option allowed it.
     folder : Path, optional
         Where the examples are files, the folder that their names are paths from.
+    noticed : sequence of Finding
+        What reading noticed in columns: missing values, and those that only tell rows apart.
 
     Examples
     --------
@@ -102,6 +105,7 @@ class Dataset:
     test: Data | None = None
     left_out: tuple[LeftOut, ...] = ()
     folder: Path | None = None
+    noticed: tuple[Finding, ...] = ()
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -128,9 +132,10 @@ class Dataset:
         Dataset
         """
         sources = import_module("class_uncertainty.data.hf_sources")  # late, since it makes Data
-        (train, *test), left_out = sources.data_of(*sources.splits_of(ds), image, label, **options)
-        notice_twins(train.classes)
-        return cls("hf", train, test[0] if test else None, tuple(left_out))
+        (train, *test), left_out, noticed = sources.data_of(*sources.splits_of(ds), image, label, **options)
+        dataset = cls("hf", train, test[0] if test else None, tuple(left_out), noticed=tuple(noticed))
+        notice_reading(dataset)
+        return dataset
 
     def __repr__(self) -> str:
         judged = f"{len(self.test):,} for test" if self.test else "judged by folds"
@@ -145,33 +150,20 @@ class Dataset:
         train = self.train.fingerprint
         return f"{train}-{self.test.fingerprint}" if self.test else folds_fingerprint(train)
 
-    @property
-    def duplicates(self) -> int:
-        """The number of `copies`."""
-        return len(self.copies)
-
     @cached_property
-    def copies(self) -> NDArray[np.int64]:
-        """(copies, 2) test examples that occur in the training split, and where; without a test split, repeated ones.
+    def duplicates(self) -> int:
+        """The number of test examples that occur in the training split; without a test split, of repeated ones.
 
         Repetitions within a group do not count: folds never part them.
         """
         digests = self.train.digests
         if self.test is not None:
-            (copies,) = np.nonzero(np.isin(self.test.digests, digests))
-            (originals,) = np.nonzero(np.isin(digests, self.test.digests[copies]))
-            place = dict(zip(digests[originals[::-1]].tolist(), originals[::-1].tolist(), strict=True))  # the first
-            return np.array([(i, place[self.test.digests[i].item()]) for i in copies], dtype=np.int64).reshape(-1, 2)
-        _, first, distinct = np.unique(digests, return_index=True, return_inverse=True)
-        groups = np.arange(len(digests)) if self.train.group_codes is None else self.train.group_codes
-        _, kept = np.unique(distinct * len(digests) + groups, return_index=True)  # the first of a group's
-        copies = np.setdiff1d(kept, first)
-        return np.stack([copies, first[distinct[copies]]], axis=1)
-
-    def duplicate_names(self, most: int) -> list[tuple[str, str]]:
-        """The first copies by their names, each with that of its original."""
-        judged = self.test or self.train
-        return [(judged.name_of(copy), self.train.name_of(original)) for copy, original in self.copies[:most].tolist()]
+            return int(np.isin(self.test.digests, digests).sum())
+        _, distinct = np.unique(digests, return_inverse=True)
+        if self.train.group_codes is None:
+            return self.train.repeats
+        within = np.unique(distinct * len(digests) + self.train.group_codes)  # (content, group) pairs that occur
+        return len(within) - int(distinct.max()) - 1
 
 
 def folds_fingerprint(fingerprint: str) -> str:
@@ -194,24 +186,35 @@ def check_judge(train: Data, test: Data) -> None:
     if test.shape != train.shape:
         raise InputError(f"training examples have shape {train.shape} and test examples {test.shape}: they must agree.")
     if len(both := shared_groups(train, test)):
-        given = f"{len(both):,} groups are in both splits, {listed(list(map(str, both.tolist())), 5)}"
-        raise InputError(f"{given}: each must lie on one side.")
+        names = tuple(map(str, both.tolist()))
+        are = "group is" if len(names) == 1 else "groups are"
+        given = f"{len(names):,} {are} in both splits"
+        advice = "each must lie on one side"
+        finding = Finding("shared-groups", given, advice, len(names), names)
+        raise DataProblem(f"{given}, {listed(names, 5)}: {advice}.", {"group": None}, (finding,))
     judged = np.flatnonzero(test.counts)
     if len(judged) < 2:
         needed = "give some of another class, or no test split, so that folds judge all classes"
         raise InputError(f"all test examples are of class {test.classes[judged[0]]!r}: {needed}.")
 
 
-def describe_unjudged(dataset: Dataset) -> str:
-    """Name the classes without test examples, and say what that means; "" where every class has some."""
+def unjudged_found(dataset: Dataset) -> Finding | None:
+    """Name the classes without test examples, and say what that means; None where every class has some."""
     judge = dataset.test or dataset.train
-    absent = [dataset.classes[c] for c in np.flatnonzero(judge.counts == 0)]
+    absent = tuple(dataset.classes[c] for c in np.flatnonzero(judge.counts == 0))
     if not absent:
-        return ""
+        return None
     have = "has" if len(absent) == 1 else "have"
     lacking = f"{len(absent):,} of {len(dataset.classes):,} classes {have} no test examples, and so no error"
     means = "means are over the others; without a test split, folds judge all classes"
-    return f"{lacking} ({listed(absent, 5)}): {means}."
+    return Finding("no-test", f"{lacking} ({listed(absent, 5)})", means, len(absent), absent)
+
+
+def notice_reading(dataset: Dataset) -> None:
+    """Log what reading noticed, and what class names and counts tell of."""
+    found = [*dataset.noticed, twins_found(dataset.classes), unjudged_found(dataset)]
+    for finding in filter(None, found):
+        notice(str(finding))
 
 
 def check_fits(shape: tuple[int, ...], data: Data) -> None:

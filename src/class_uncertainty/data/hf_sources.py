@@ -13,6 +13,7 @@ from class_uncertainty.checks import check, check_least, shortly
 from class_uncertainty.data.class_names import factorise
 from class_uncertainty.data.dataset import LeftOut
 from class_uncertainty.data.examples import Data
+from class_uncertainty.data.finding import Finding
 from class_uncertainty.data.frame_sources import table_options
 from class_uncertainty.data.images import ImageSource, common_size, decode
 from class_uncertainty.data.readers.parquet import LABELS
@@ -69,8 +70,8 @@ def data_of(
     categorical: str | Sequence[str] = (),
     drop: str | Sequence[str] = (),
     missing: str | None = None,
-) -> tuple[list[Data], list[LeftOut]]:
-    """The splits as Data, images where a column holds them, else a table; and what options left out."""
+) -> tuple[list[Data], list[LeftOut], list[Finding]]:
+    """The splits as Data, images where a column holds them, else a table; what options left out; what was noticed."""
     check(str | None, image=image, label=label, group=group)
     check(int, channels=channels)
     options = table_options(label, group, categorical, drop, missing)
@@ -87,9 +88,11 @@ def data_of(
         if is_given:
             raise InputError(f"{NAME} holds {'images' if image else 'a table'}: leave out {option}.")
     if image is not None:
-        return _images(splits, image, codes, names, size, channels, group), []
+        return _images(splits, image, codes, names, size, channels, group), [], []
     left_out = list[LeftOut]()
-    return _tables(splits, replace(options, label=label), codes, names, left_out), left_out
+    noticed = list[Finding]()
+    tables = _tables(splits, replace(options, label=label), codes, names, left_out, noticed)
+    return tables, left_out, noticed
 
 
 def _label_column(split: Split, given: str | None) -> str:
@@ -198,9 +201,10 @@ def _tables(
     codes: Sequence[NDArray[np.int64]],
     names: list[str],
     left_out: list[LeftOut],
+    noticed: list[Finding],
 ) -> list[Data]:
     tables = [_table(split, options.label, labels, options.drop) for split, labels in zip(splits, codes, strict=True)]
-    encoded = encode_splits(tables[0], tables[1] if len(tables) > 1 else None, options, left_out)
+    encoded = encode_splits(tables[0], tables[1] if len(tables) > 1 else None, options, left_out, noticed)
     return [replace(data, classes=tuple(names)) for data in encoded if data is not None]
 
 

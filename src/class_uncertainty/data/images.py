@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.data.finding import DataProblem
 from class_uncertainty.errors import InputError, blame_machine
 from class_uncertainty.text import enumerated, reason
 
@@ -99,7 +100,8 @@ def decode(
             if readable := [pixels for pixels in decoded if pixels is not None]:
                 yield np.ascontiguousarray(np.stack(readable).transpose(0, 3, 1, 2))
     if skipped is None and unreadable:
-        raise InputError(_all_unreadable([unreadable[place] for place in sorted(unreadable)], advice))
+        sentence = _all_unreadable([unreadable[place] for place in sorted(unreadable)], advice)
+        raise DataProblem(sentence, {"skip": "unreadable"})
 
 
 def _all_unreadable(sentences: list[str], advice: str) -> str:

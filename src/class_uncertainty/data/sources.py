@@ -11,8 +11,7 @@ import numpy as np
 
 from class_uncertainty.checks import Frame, check, is_frame, take
 from class_uncertainty.data.cache import Decoding, Progress, cached
-from class_uncertainty.data.class_names import notice_twins
-from class_uncertainty.data.dataset import Dataset, align
+from class_uncertainty.data.dataset import Dataset, align, notice_reading
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.frame_sources import dataset_of, several
 from class_uncertainty.data.images import jpeg
@@ -207,7 +206,7 @@ def load(
         The data folder, where relative paths and downloaded files are looked up; by default the environment variable
         CLASS_UNCERTAINTY_DATA, or a folder in the user's cache.
     seed : int
-        Draws the subset of a long tail, the share that ?test splits off, and the examples that ?duplicate repeats.
+        Draws the subset of a long tail, the share that `test` splits off, and the examples that ?duplicate repeats.
     progress : callable, optional
         Called with (what, done, total) while images are decoded.
     label : str, optional
@@ -258,12 +257,15 @@ def load(
     columns: dict[str, Any] = {"label": label, "group": group, "categorical": categorical, "drop": drop}
     columns |= {"missing": missing, "repeats": repeats, "min": min}
     if not isinstance(spec, str):
-        return dataset_of(spec, seed, test, **columns)
-    if is_frame(test):
+        dataset = dataset_of(spec, seed, test, **columns)
+    elif is_frame(test):
         raise InputError("test is a DataFrame, and the data are not: give a file, or a share as 0.2.")
-    options = columns | {"test": test}
-    given = {option: ",".join(several(value)) for option, value in options.items() if value not in (None, (), [])}
-    return read_data(replace(parse_data(with_options(spec, given), root), seed=seed, progress=progress))
+    else:
+        options = columns | {"test": test}
+        given = {option: ",".join(several(value)) for option, value in options.items() if value not in (None, (), [])}
+        dataset = read_data(replace(parse_data(with_options(spec, given), root), seed=seed, progress=progress))
+    notice_reading(dataset)
+    return dataset
 
 
 def place_of(dataset: Dataset) -> list[Path] | str:
@@ -273,11 +275,10 @@ def place_of(dataset: Dataset) -> list[Path] | str:
 
 def read_data(spec: DataSpec) -> Dataset:
     """The data that a parsed name stands for."""
-    spec = replace(spec, left_out=[])  # a spec may be read twice
+    spec = replace(spec, left_out=[], noticed=[])  # a spec may be read twice
     splits = SOURCES[spec.name].read(spec)
-    notice_twins(splits[0].classes)
     folder = spec.path if spec.name == "folder" else None
-    dataset = Dataset(str(spec), *splits, tuple(spec.left_out), folder)
+    dataset = Dataset(str(spec), *splits, tuple(spec.left_out), folder, tuple(spec.noticed))
     strength = spec.values.get("duplicate")
     if not strength:
         return dataset
@@ -313,6 +314,9 @@ def _unknown_source(text: str) -> InputError:
     is_no_name = nearest(path.partition(":")[0], SOURCES) is None
     if os.sep in path or _ending(path) in FILES or (hint and is_no_name):
         return InputError(f"there is no file or folder {path!r}{hint}.")
+    if nearest(text, [row.example for row in SOURCES.values()]) is None and is_no_name:
+        advice = "give a folder of images, a .csv, .parquet or .npz file, or a name that 'cu list data' shows"
+        return InputError(f"there is no file or folder {path!r}, and no data set of that name: {advice}.")
     return unknown("data", text, [row.example for row in SOURCES.values()])
 
 
@@ -385,7 +389,7 @@ REPEATS = {
 }
 LEAST = {
     "min": Option(
-        "leave out classes with fewer training examples (with ?group, groups), and count them", whole(1, MOST)
+        "leave out classes with fewer training examples (with --group, groups), and count them", whole(1, MOST)
     )
 }
 SHARE = {
@@ -402,7 +406,7 @@ FILE = {
 }
 GROUP = {
     "group": Option(
-        "a column (of .npz, an array) of patients, customers, videos: folds and ?test keep each on one side"
+        "a column (of .npz, an array) of patients, customers, videos: folds and --test keep each on one side"
     )
 }
 PATH_GROUP = {

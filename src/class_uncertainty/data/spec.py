@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from class_uncertainty.data.cache import Progress, home
 from class_uncertainty.data.dataset import LeftOut
 from class_uncertainty.data.examples import Data
+from class_uncertainty.data.finding import Finding
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.io import near
 
@@ -46,6 +47,7 @@ class DataSpec(Spec):
     seed: int = 0
     progress: Progress | None = None
     left_out: list[LeftOut] = field(default_factory=list)  # filled as the data are read
+    noticed: list[Finding] = field(default_factory=list)  # likewise
 
     @property
     def path(self) -> Path:

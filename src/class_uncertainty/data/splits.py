@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from class_uncertainty.checks import check, take
 from class_uncertainty.data.dataset import LEAVES_OUT, Dataset, LeftOut, few_words, independent_counts
 from class_uncertainty.data.examples import Data
+from class_uncertainty.data.finding import DataProblem
 from class_uncertainty.data.folding import held_groups
 from class_uncertainty.errors import InputError
 from class_uncertainty.text import in_list
@@ -127,7 +128,7 @@ def split_indices(data: Data, share: float, seed: int) -> tuple[NDArray[np.int64
     if len(few := np.flatnonzero(numbers < 3)):
         one = {number: f"{number} {units}" for number in range(3)}
         given = few_words(data.classes, numbers, few, one, f"fewer than three {units}")
-        raise InputError(f"{given}: ?test needs three, folds need two; {LEAVES_OUT.format(3)}.")
+        raise DataProblem(f"{given}: --test needs three, folds need two; {LEAVES_OUT.format(3)}.", {"min": "3"})
     if data.group_codes is not None:
         is_held = held_groups(data.labels, data.group_codes, share, seed)
         return np.flatnonzero(~is_held), np.flatnonzero(is_held)

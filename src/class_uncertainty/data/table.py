@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from reprlib import repr as brief
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,23 @@ from numpy.typing import NDArray
 from class_uncertainty.errors import InputError
 
 LARGEST = float(np.finfo(np.float32).max)  # number that a network takes
+FLAGS = ("label", "test", "group", "drop", "missing")  # options of data that commands have too
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}  # in any case, with any blanks around
 INTEGERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 NUMBERS = {"bool", "halffloat", "float", "double", *INTEGERS}  # as Arrow names them
 TEXTS = {"string", "large_string", "string_view", "null"}
+
+
+def as_typed(option: str, value: str = "") -> str:
+    """'--drop id' of an option that commands have, and '?min=2' of others, which stand in the name of data."""
+    if option in FLAGS:
+        return f"--{option} {quote(value)}" if value else f"--{option}"
+    return f"?{option}={value}" if value else f"?{option}"
+
+
+def advised(option: str, value: str = "") -> str:
+    """The same with its form in Python, where that is another: '--drop id (in Python drop=)'."""
+    return f"{as_typed(option, value)} (in Python {option}=)" if option in FLAGS else as_typed(option, value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +50,15 @@ class Table:
         return len(next(iter(self.missing.values()), ()))
 
     def option(self, name: str, *values: object) -> str:
-        """How an option is given: '?drop=id,name' in the name of data, drop=['id', 'name'] beside a DataFrame."""
+        """How an option is given: --drop id,name, ?min=2 in the name of data, or drop=['id', 'name'] of a DataFrame."""
         if self.is_frame:
             value = repr(values[0]) if len(values) == 1 else list(values)
             return f"{name}={value}" if values else name
-        return f"?{name}={','.join(map(str, values))}" if values else f"?{name}"
+        return as_typed(name, ",".join(map(str, values)))
+
+    def advised(self, name: str, *values: object) -> str:
+        """The same for sentences that are read in Python too: '--drop id (in Python drop=)'."""
+        return self.option(name, *values) if self.is_frame else advised(name, ",".join(map(str, values)))
 
     @property
     def names(self) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 from class_uncertainty.data import tabular
 from class_uncertainty.data.dataset import LeftOut
 from class_uncertainty.data.examples import Data
+from class_uncertainty.data.finding import Finding
 from class_uncertainty.data.splits import common_classes, distinct_examples, split_indices
 from class_uncertainty.data.table import Table
 
@@ -28,10 +29,18 @@ class TableOptions:
 
 
 def encode_splits(
-    train: Table, test: Table | None, options: TableOptions, left_out: list[LeftOut]
+    train: Table, test: Table | None, options: TableOptions, left_out: list[LeftOut], noticed: list[Finding]
 ) -> tuple[Data, Data | None]:
-    """(train, test); what options leave out goes into `left_out`."""
+    """(train, test); what options leave out goes into `left_out`, and what a user should know into `noticed`."""
     tables, roles = [train] if test is None else [train, test], (options.label, options.group)
+    if not options.least:
+        tabular.check_label(train, options.label)
+    spoken_for = (*roles, *options.drop, *options.categorical)
+    crowded = tabular.crowded_columns(train, [name for name in train.columns if name not in spoken_for])
+    if crowded:
+        noticed.append(tabular.crowded_found(train, crowded))
+        in_both = [name for name in crowded if all(name in table.names for table in tables)]
+        options = replace(options, drop=[*options.drop, *in_both])
     given = sum(map(len, tables))
     if (options.least or options.drops_repeats) and options.missing == "drop":  # first, since it may make classes rare
         names = tabular.feature_columns(tables, *roles, options.categorical, options.drop)
@@ -57,6 +66,7 @@ def encode_splits(
         categorical=options.categorical,
         drop=options.drop,
         missing=options.missing,
+        noticed=noticed,
     )
     incomplete = given - complete + sum(map(len, tables)) - sum(len(split) for split in splits if split is not None)
     if incomplete:

@@ -1,7 +1,8 @@
 """Tables as features: numbers stay numbers, text becomes one feature per category ('city=Oslo')."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from itertools import pairwise
@@ -12,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data.examples import Data, check_apart, row_digests
+from class_uncertainty.data.finding import DataProblem, Finding
 from class_uncertainty.data.table import LARGEST, Column, Table
-from class_uncertainty.errors import InputError, nearest, notice
+from class_uncertainty.errors import InputError, nearest
 from class_uncertainty.text import enumerated, in_list, listed
 
 EXACT = 2**53  # up to which float64 holds every whole number
@@ -23,12 +25,21 @@ FEW = 3  # columns that a sentence says everything about
 T = TypeVar("T")
 
 
-class ColumnProblem(InputError):
+class ColumnProblem(DataProblem):
     """A column cannot be used, and an option that names it helps: 'GIVEN: ADVICE.'"""
 
     def __init__(self, table: Table, name: str, given: str, advice: str, option: str) -> None:
-        super().__init__(f"{given}: {advice.format(table.option(option, name))}.")
-        self.table, self.name, self.given, self.option = table, name, given, option
+        finding = Finding(
+            "mixed-columns",
+            given.removeprefix(f"{table.file}: "),
+            advice.format(table.option(option, name)),
+            number=1,
+            examples=(name,),
+        )
+        super().__init__(f"{given}: {advice.format(table.advised(option, name))}.", {"drop": name}, (finding,))
+        self.table = table
+        self.name = name
+        self.option = option
 
 
 def of_columns(names: Iterable[str], take: Callable[[str], T]) -> dict[str, T]:
@@ -43,14 +54,16 @@ def of_columns(names: Iterable[str], take: Callable[[str], T]) -> dict[str, T]:
         raise problems[0]
     if problems:
         advice = [
-            problems[0].table.option(option, *(problem.name for problem in problems if problem.option == option))
+            problems[0].table.advised(option, *(problem.name for problem in problems if problem.option == option))
             for option in dict.fromkeys(problem.option for problem in problems)
         ]
         file = problems[0].table.file
-        given = "; ".join(problem.given.removeprefix(f"{file}: ") for problem in problems[:FEW])
+        findings = tuple(finding for problem in problems for finding in problem.findings)
+        given = "; ".join(finding.sentence for finding in findings[:FEW])
         more = f"; and {len(problems) - FEW} more" if len(problems) > FEW else ""
         advised = f"correct them, or add {' and '.join(advice)}"
-        raise InputError(f"{file}: {len(problems)} columns cannot be used ({given}{more}): {advised}.")
+        sentence = f"{file}: {len(problems)} columns cannot be used ({given}{more}): {advised}."
+        raise DataProblem(sentence, {"drop": ",".join(problem.name for problem in problems)}, findings)
     return taken
 
 
@@ -94,7 +107,7 @@ def _check_integers(table: Table, name: str, values: NDArray[np.float64]) -> Non
     whole = [int(exact(cell)) if isinstance(cell, str) else int(cell) for cell in column[rows]]
     lowest = min(whole)
     offsets = np.array([number - lowest for number in whole], dtype=float)[:, None]
-    advice = f"drop it with {table.option('drop', name)}, or add {table.option('categorical', name)}"
+    advice = f"drop it with {table.advised('drop', name)}, or add {table.option('categorical', name)}"
     check_apart([f"{table.file}: column {name!r}"], values[rows].astype(np.float32)[:, None], offsets, advice)
 
 
@@ -136,16 +149,19 @@ WORDS = {"guid", "id", "index", "key", "nr", "number", "uuid"}  # that the names
 LISTED = 20  # columns that a sentence names
 
 
-def notice_identifiers(table: Table, names: Sequence[str]) -> None:
-    """Say once which columns look like identifiers, and how to drop them.
+def _identifiers_found(table: Table, names: Sequence[str]) -> Finding:
+    """Say which columns look like identifiers, and how to drop them.
 
     They stay features: a table may have a column whose values all differ and mean something.
     """
-    if names:
-        one = len(names) == 1
-        have, are = ("has", "is used as a feature") if one else ("have", "are used as features")
-        advice = f"if {'it only names' if one else 'they only name'} the rows, add {table.option('drop', *names)}"
-        notice(f"{table.file}: {listed(names, LISTED)} {have} a different value in every row and {are}: {advice}.")
+    have = "has" if len(names) == 1 else "have"
+    return Finding(
+        "id-columns",
+        f"{listed(names, LISTED)} {have} a different value in every row",
+        f"if that only tells rows apart, add {table.option('drop', *names)}",
+        number=len(names),
+        examples=tuple(names),
+    )
 
 
 def is_identifier(name: str, values: NDArray, rows: NDArray[np.int64], test: NDArray | None = None) -> bool:
@@ -183,6 +199,54 @@ NAMED = 8  # such columns in a sentence
 Names = Sequence[str]  # of columns
 
 
+def check_label(table: Table, label: str) -> None:
+    """Refuse a column whose values mostly occur once: these are no classes."""
+    if label in table.columns and tells_rows_apart(table.columns[label]):
+        number = len(set(table.columns[label].tolist()))
+        given = f"{table.file}: the label {label!r} has {number:,} different values in {len(table):,} rows"
+        raise InputError(f"{given}, most of them once: name a column of classes{_likely_labels(table)}.")
+
+
+def tells_rows_apart(column: NDArray) -> bool:
+    """Whether there are many values, most of which occur once."""
+    counts = list(Counter(column.tolist()).values())
+    return len(counts) >= ENOUGH and 2 * counts.count(1) > len(counts)
+
+
+def crowded_columns(train: Table, names: Names) -> dict[str, int]:
+    """The columns of text with more categories than a network takes, and how many they have."""
+    crowded = dict[str, int]()
+    for name in names:
+        if train.columns[name].dtype != object:
+            continue
+        cells = train.columns[name][~train.missing[name]].tolist()
+        if not cells or not np.isnan(_number(cells[0])):  # before all cells of a column of numbers are gone through
+            continue
+        number = len(set(cells))
+        if number > MAX_CATEGORIES and _are_texts(cells):
+            crowded[name] = number
+    return crowded
+
+
+def _are_texts(cells: Sequence[str]) -> bool:
+    """Whether no cell is a number, nor are all of them numbers that were written oddly."""
+    if not np.isnan([_number(cell) for cell in cells]).all():
+        return False
+    return not all(NUMBERLIKE.fullmatch(cell.strip()) for cell in cells)
+
+
+def crowded_found(train: Table, crowded: Mapping[str, int]) -> Finding:
+    """Say which columns are left out for their many categories."""
+    columns = enumerated([f"{in_list(name)} {number:,}" for name, number in crowded.items()], LISTED)
+    return Finding(
+        "id-columns",
+        f"columns with more than {MAX_CATEGORIES} different texts are left out ({columns})",
+        f"{train.option('drop', *crowded)} confirms it, fewer different texts keep them",
+        number=len(crowded),
+        examples=tuple(crowded),
+    )
+
+
 def encode(
     train: Table,
     test: Table | None,
@@ -192,13 +256,20 @@ def encode(
     categorical: Names = (),
     drop: Names = (),
     missing: str | None = None,
+    noticed: list[Finding] | None = None,
 ) -> tuple[Data, Data | None]:
-    """(train, test) with the features, categories and medians of `train`; a category new in `test` is all zeros."""
+    """(train, test) with the features, categories and medians of `train`; a category new in `test` is all zeros.
+
+    What a user should know of the columns goes into `noticed`.
+    """
+    noticed = [] if noticed is None else noticed
     tables = [train] if test is None else [train, test]
     names = feature_columns(tables, label, group, categorical, drop)
     classes, labels = label_codes(tables, label)
     as_written = _as_numbers(tables, names, categorical)
     masks = complete_rows(tables, names, missing)
+    if missing is None and (gaps := _missing_found(tables, names)):
+        noticed.append(gaps)
     kept, identifiers = train.file_rows(np.flatnonzero(masks[0])), list[str]()
 
     def encoded(name: str) -> tuple[Column, list[NDArray]]:
@@ -215,7 +286,8 @@ def encode(
         return column, [column.encoded(rows) for rows in values]
 
     encoding, blocks = zip(*of_columns(names, encoded).values(), strict=True)  # a block of each column and table
-    notice_identifiers(train, identifiers)
+    if identifiers:
+        noticed.append(_identifiers_found(train, identifiers))
     splits = [
         Data(
             np.hstack([block[i] for block in blocks]),
@@ -283,7 +355,7 @@ def _values(table: Table, column: Column) -> tuple[NDArray, dict[int, str]]:
     if name not in table.columns:
         raise no_column("the network", name, table.file, table.names)
     missing = table.missing[name]
-    needs = "missing values need a network that was trained with ?missing=fill"
+    needs = "missing values need a network that was trained with --missing fill (in Python missing='fill')"
     faults = {row: needs for row in np.flatnonzero(missing & (not column.fills)).tolist()}
     values: NDArray = texts(table, name) if column.categories is not None else as_numbers(table.columns[name])
     if column.categories is None:
@@ -314,7 +386,8 @@ def feature_columns(
     for table, names in zip(tables, used, strict=True):
         of_columns(names, partial(_check_column, table, table is train))
     if not used[0]:
-        raise InputError(f"{train.file} has no features: beside the label {label!r} it needs another column.")
+        usable = f"another column, of numbers or of at most {MAX_CATEGORIES} different texts"
+        raise InputError(f"{train.file} has no features: beside the label {label!r} it needs {usable}.")
     return used[0]
 
 
@@ -329,7 +402,7 @@ def check_roles(tables: Sequence[Table], label: str, group: str | None) -> None:
                 given = f"column {name!r} has type {table.unusable[name]}, not numbers or text"
                 raise InputError(f"{table.file}: {given}: name another {role}.")
     if group == label:
-        raise InputError(f"{tables[0].option('group', label)} is the label of {tables[0].file}: name another column.")
+        raise InputError(f"group {label!r} is the label of {tables[0].file}: name another column.")
 
 
 def _check_column(table: Table, learns: bool, name: str) -> None:
@@ -368,7 +441,7 @@ def _likely_labels(table: Table) -> str:
     values = {name: len(set(column[~table.missing[name]].tolist())) for name, column in table.columns.items()}
     likely = [name for name in values if few <= values[name] <= min(many, len(table) // 2)]
     if not likely:
-        return f" with {table.option('label', 'COLUMN')}; there are {listed(table.names, LISTED)}"
+        return f" with {table.advised('label', 'COLUMN')}; there are {listed(table.names, LISTED)}"
     fewest_first = [f"{in_list(name)} ({values[name]} values)" for name in sorted(likely, key=values.__getitem__)]
     option = "label=" if table.is_frame else "--label (in Python label=)"
     return f" with {option}; it could be {enumerated(fewest_first, NAMED)}"
@@ -417,23 +490,45 @@ def _blank(table: Table, name: str, blank: NDArray[np.bool_], role: str) -> Inpu
 
 
 def complete_rows(tables: Sequence[Table], names: list[str], policy: str | None) -> list[NDArray[np.bool_]]:
-    """(N,) of each table: the rows that stay. Where no policy is given, missing values are told of."""
-    counts = {name: sum(int(table.missing[name].sum()) for table in tables) for name in names}
-    incomplete = enumerated([f"{in_list(name)} {count:,}" for name, count in counts.items() if count], 10)
+    """(N,) of each table: the rows that stay."""
+    incomplete = _incomplete(missing_counts(tables, names))
     if incomplete and policy == "refuse":
-        fill, leave = (tables[0].option("missing", policy) for policy in ("fill", "drop"))
-        advice = f"{fill} uses training medians and a category 'missing', {leave} leaves those rows out"
-        raise InputError(f"{_files(tables)}: values are missing ({incomplete}): {advice}.")
-    if incomplete and policy is None:
+        fill = tables[0].advised("missing", "fill")
         drop = tables[0].option("missing", "drop")
-        stand_in = "training medians and a category 'missing' replace them"
-        notice(f"{_files(tables)}: values are missing ({incomplete}): {stand_in}; {drop} leaves those rows out.")
+        advice = f"{fill} uses training medians and a category 'missing', {drop} leaves those rows out"
+        raise InputError(f"{_files(tables)}: values are missing ({incomplete}): {advice}.")
     masks = [~np.any([table.missing[name] & (policy == "drop") for name in names], axis=0) for table in tables]
     for table, rows in zip(tables, masks, strict=True):
         if not rows.any():
-            fill, drop = (table.option("missing", policy) for policy in ("fill", "drop"))
+            fill = table.advised("missing", "fill")
+            drop = table.option("missing", "drop")
             raise InputError(f"{table.file}: {drop} leaves no row ({incomplete} missing): use {fill}.")
     return masks
+
+
+def missing_counts(tables: Sequence[Table], names: Names) -> dict[str, int]:
+    """How many values are missing in each column that lacks any."""
+    counts = {name: sum(int(table.missing[name].sum()) for table in tables) for name in names}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _incomplete(counts: Mapping[str, int]) -> str:
+    return enumerated([f"{in_list(name)} {count:,}" for name, count in counts.items()], 10)
+
+
+def _missing_found(tables: Sequence[Table], names: Names) -> Finding | None:
+    """Say how many values are missing in which columns, and what replaces them."""
+    counts = missing_counts(tables, names)
+    if not counts:
+        return None
+    drop = tables[0].option("missing", "drop")
+    return Finding(
+        "missing-values",
+        f"values are missing ({_incomplete(counts)})",
+        f"they are filled, {drop} leaves those rows out",
+        number=sum(counts.values()),
+        examples=tuple(counts),
+    )
 
 
 Cells = list[str | int | float | None]

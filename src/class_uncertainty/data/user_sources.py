@@ -16,6 +16,7 @@ from class_uncertainty.data.readers import folder, npz, parquet
 from class_uncertainty.data.readers.csv_file import read_csv
 from class_uncertainty.data.spec import DataSpec, Splits
 from class_uncertainty.data.splits import common_classes, distinct_examples, split_off, without_classes
+from class_uncertainty.data.table import advised
 from class_uncertainty.data.table_splits import TableOptions, encode_splits
 from class_uncertainty.errors import InputError
 from class_uncertainty.text import in_list
@@ -59,8 +60,8 @@ def from_parquet(spec: DataSpec) -> Splits:
     image = parquet.image_column([*train, *(test or [])], spec.options.get("image"))
     if image is None:
         _refuse_options(spec, "a table", ("size", "channels", "skip"))
-        options = _table_options(spec, test is not None)
-        return encode_splits(parquet.table(train), parquet.table(test) if test else None, options, spec.left_out)
+        into = (_table_options(spec, test is not None), spec.left_out, spec.noticed)
+        return encode_splits(parquet.table(train), parquet.table(test) if test else None, *into)
     _refuse_options(spec, "images", ("categorical", "drop", "missing"))
 
     def read(files: list[Path], size: Size | None) -> Data:
@@ -86,7 +87,7 @@ def from_csv(spec: DataSpec) -> Splits:
     has_header = spec.options.get("header") != "no"
     test_file = _test_file(spec)
     test = None if test_file is None else read_csv(spec.file(test_file), has_header)
-    return encode_splits(read_csv(spec.path, has_header), test, _table_options(spec), spec.left_out)
+    return encode_splits(read_csv(spec.path, has_header), test, _table_options(spec), spec.left_out, spec.noticed)
 
 
 def _decoded(
@@ -126,13 +127,13 @@ def _judging(spec: DataSpec, splits: Mapping[str, F]) -> F | None:
 
 
 def _test_share(spec: DataSpec) -> float | None:
-    """?test=0.2, if it is a number."""
+    """The share of each class to judge on, if it is given."""
     test = spec.values.get("test")
     return test if isinstance(test, float) else None
 
 
 def _test_file(spec: DataSpec) -> str | None:
-    """?test=FILE, if it is not a number."""
+    """The file to judge on, if it is given."""
     test = spec.values.get("test")
     return test if isinstance(test, str) else None
 
@@ -140,12 +141,13 @@ def _test_file(spec: DataSpec) -> str | None:
 def _refuse_options(spec: DataSpec, content: str, options: Iterable[str]) -> None:
     """Refuse options that have no effect on such content."""
     if option := next((option for option in options if option in spec.options), None):
-        raise InputError(f"{spec.argument} holds {content}: leave out ?{option}={spec.options[option]}.")
+        raise InputError(f"{spec.argument} holds {content}: leave out {advised(option, spec.options[option])}.")
 
 
 def _refuse_second_test(spec: DataSpec, has_test: bool) -> None:
     if has_test and "test" in spec.options:
-        raise InputError(f"{spec.argument} already has a test split: leave out ?test={spec.options['test']}.")
+        given = advised("test", spec.options["test"])
+        raise InputError(f"{spec.argument} already has a test split: leave out {given}.")
 
 
 def _with_test(spec: DataSpec, train: Data, test: Data | None) -> Splits:

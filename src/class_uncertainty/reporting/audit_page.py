@@ -8,8 +8,15 @@ from class_uncertainty.checks import check
 from class_uncertainty.io import origin
 from class_uncertainty.posthoc.class_audit import CONFUSIONS
 from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS
+from class_uncertainty.posthoc.intervals import HANDFUL
 from class_uncertainty.posthoc.run_changes import RunChanges
-from class_uncertainty.reporting.audit_terminal import change_sentences, figure_sentences
+from class_uncertainty.reporting.audit_view import (
+    FIGURE_COLUMNS,
+    change_sentences,
+    figure_rows,
+    interval_together,
+    is_left_out,
+)
 from class_uncertainty.reporting.charts import Chart, Row, row_chart
 from class_uncertainty.reporting.page import (
     MISSING,
@@ -27,11 +34,12 @@ from class_uncertainty.reporting.page import (
 )
 from class_uncertainty.reporting.page_examples import audit_examples
 from class_uncertainty.reporting.result_pages import threshold_block
-from class_uncertainty.text import amount_of
+from class_uncertainty.text import amount_of, listed
 from class_uncertainty.workflows.audit import Audit
 
 MOST_CONFUSIONS = 500
 MOST_ISSUES = 500
+NAMED = 5  # classes in a sentence
 ADJUSTING = "Adjusting: by how many points correcting for the training counts alone "
 ADJUSTING += "would change the error, cross-validated."
 CHART = "Error of each class with its 95 % interval, the largest first. The dashed line is the mean of the classes."
@@ -105,7 +113,7 @@ def audit_page(
     blocks = [_class_block(audit, places)]
     if changes:
         blocks.insert(0, _change_block(changes, places))
-    blocks += [_confusion_block(audit, places), _evidence_block(audit), Block("All figures", figure_sentences(audit))]
+    blocks += [_confusion_block(audit, places), _evidence_block(audit), _figure_block(audit)]
     if of.two:
         blocks.append(threshold_block(of.two, audit.classes[of.two.positive].name))
     if of.label_issues:
@@ -133,19 +141,14 @@ def _gate_notes(gate: Gate) -> list[str]:
 
 def _error_chart(audit: Audit) -> Chart:
     worse = {row.name for row in audit.verdicts}
-    rows = [
-        Row(
-            row.name,
-            row.error,
-            f"{row.error:.1f}",
-            low=row.low,
-            high=row.high,
-            tone="bad" if row.name in worse else "",
-            about=f"{row.error:.1f} % of {row.examples:,} examples ({row.low:.0f} to {row.high:.0f})",
-        )
-        for row in audit.worst_first
-        if row.error is not None
-    ]
+    rows = []
+    for row in audit.worst_first:
+        if row.error is None or is_left_out(row):
+            continue
+        low, high = interval_together(row)
+        about = f"{row.error:.1f} % of {row.examples:,} examples"
+        tone = "bad" if row.name in worse else ""
+        rows.append(Row(row.name, row.error, f"{row.error:.1f}", low=low, high=high, tone=tone, about=about))
     return row_chart("errors", rows, "error, %", CHART, reference=audit.figures.error)
 
 
@@ -164,19 +167,22 @@ def _class_block(audit: Audit, places: Mapping[str, str]) -> Block:
     text = ["Choose a class to see its examples."]
     if audit.by_cost:
         text.append(BY_COST)
-    rows = []
-    for row in audit.worst_first:
-        is_judged = row.error is not None
-        cells = {
+    few = [row.name for row in audit.worst_first if is_left_out(row)]
+    if few:
+        verb = amount_of(len(few), "class has", "classes have")
+        text.append(f"{verb} fewer than {HANDFUL} examples and cannot be judged: {listed(few, NAMED)}.")
+    rows = [
+        {
             "Class": text_cell(row.name, places[row.name]),
             "Training examples": number_cell(row.count, 0),
             "Examples": number_cell(row.examples, 0),
             "Error, %": number_cell(row.error),
-            "95 % interval": interval_cell(row.low, row.high) if is_judged else Cell(MISSING),
+            "95 % interval": interval_cell(*interval_together(row)),
             "Verdict": text_cell(KINDS[row.kind]) if row.kind else Cell(MISSING),
             "Taken for": text_cell(f"{row.taken_for} ({row.taken_share:.0f} %)") if row.taken_for else Cell(MISSING),
         }
-        rows.append(cells)
+        for row in audit.worst_first
+    ]
     return Block("Classes", text, table=table_of(rows), is_folded=False)
 
 
@@ -250,3 +256,9 @@ def _issue_block(audit: Audit) -> Block:
         for issue in issues[:MOST_ISSUES]
     ]
     return Block("Labels worth a look", [text], table=table_of(rows))
+
+
+def _figure_block(audit: Audit) -> Block:
+    rows = figure_rows(audit, everything=True)
+    cells = [dict(zip(FIGURE_COLUMNS, map(Cell, row), strict=True)) for row in rows]
+    return Block("All figures", table=table_of(cells))

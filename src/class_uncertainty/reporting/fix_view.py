@@ -212,9 +212,9 @@ def why_kept(report: FixReport) -> str:
         return f"{report.why.rstrip('.')} {spent}"
     if kept.name == ENSEMBLE and report.taus and kept.candidate != report.method:
         models = f"the mean of {kept.networks} models, {kept.candidate}"
-        evidence = _evidence(kept.gain, kept.gain_error, report, "the best of them")
-        noise = "" if kept.gain and kept.gain_error and kept.gain > kept.gain_error else ", within noise"
-        return f"{models}: {evidence}{noise} {spent}"
+        if kept.gain is not None and kept.gain < 0:  # an average is kept unless one of its models is clearly better
+            return f"{models}: {_evidence(-kept.gain, kept.gain_error, report, 'the mean', 'the best of them')} {spent}"
+        return f"{models}: {_evidence(kept.gain, kept.gain_error, report, 'the best of them')} {spent}"
     if kept.name == ENSEMBLE:
         size = f"{kept.networks} networks trained by {kept.candidate}, averaged ({amount(kept.parameters)} parameters, "
         size += f"{kept.networks} passes a prediction)"
@@ -231,7 +231,7 @@ def why_kept(report: FixReport) -> str:
     return f"{one}: {_evidence(-naive.gain, naive.gain_error, report, 'naive training')} {spent}"
 
 
-def _evidence(gain: float | None, error: float | None, report: FixReport, other: str) -> str:
+def _evidence(gain: float | None, error: float | None, report: FixReport, other: str, which: str = "it") -> str:
     """'out-of-fold it is 2.9 ± 0.8 points better than naive training'."""
     if gain is None or error is None:
         return f"not compared out-of-fold with {other}"
@@ -239,7 +239,7 @@ def _evidence(gain: float | None, error: float | None, report: FixReport, other:
     unit = " points" if report.unit else ""
     size = f"{decimal(abs(gain), digits)} ± {decimal(error, digits)}{unit}"
     compared = "better" if gain >= 0 else "worse"
-    return f"out-of-fold it is {size} {compared} than {other}"
+    return f"out-of-fold {which} is {size} {compared} than {other}"
 
 
 def clear_cost(report: FixReport) -> str:
@@ -290,7 +290,11 @@ def change_lines(view: FixView, width: int, everything: bool = False) -> list[st
     top = [*view.sizes, *rows] if rows else []
     digits = 1 if rows and min(row.examples for row in rows) >= PRECISE else 0
     cells = [_cells(row, digits if row.train is not None else 1) for row in (*top, *view.totals)]
-    lines = table_rows(COLUMNS, cells, width, WORDS)
+    columns = list(COLUMNS)
+    if not any(row.why for row in top):
+        columns.remove("why")
+        cells = [row[:-1] for row in cells]
+    lines = table_rows(columns, cells, width, WORDS)
     headings, listed, totals = lines[:1], lines[1 : 1 + len(top)], lines[1 + len(top) :]
     if two and not everything:
         return ["", *two, "", *_flat([*headings, *totals])]

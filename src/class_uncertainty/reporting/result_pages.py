@@ -5,10 +5,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from class_uncertainty.metrics import FEW, MANY
+from class_uncertainty.estimation import Estimate
 from class_uncertainty.posthoc.evaluation import TwoClasses
+from class_uncertainty.reporting import compare_view, measure_view
 from class_uncertainty.reporting.charts import Chart, Row, Series, axis_from_zero, curve_chart, row_chart
+from class_uncertainty.reporting.compare_view import conclusion, runs_lost, sorted_by_error, verdict
+from class_uncertainty.reporting.measure_view import advice, hardness
 from class_uncertainty.reporting.page import (
+    MISSING,
     Block,
     Cell,
     KeyNumber,
@@ -19,19 +23,8 @@ from class_uncertainty.reporting.page import (
     text_cell,
 )
 from class_uncertainty.reporting.page_examples import PageExamples, estimate_examples
-from class_uncertainty.reporting.section import (
-    SAME_NETWORK,
-    describe_collapsed,
-    describe_folds,
-    describe_groups,
-    describe_marks,
-    describe_network,
-    describe_rates,
-    describe_repeats,
-    describe_tests,
-)
+from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.rows import ClassRow, MethodRow, harder_and_easier, marked, spearman
-from class_uncertainty.runs.significance import ENOUGH
 from class_uncertainty.text import amount_of, decimal, listed
 from class_uncertainty.workflows.compare import Comparison
 from class_uncertainty.workflows.measure import Measured
@@ -39,41 +32,34 @@ from class_uncertainty.workflows.measure import Measured
 NAMED = 3  # classes in a sentence
 SHARES = "share of the sum over all classes, %"
 ERRORS = "class-mean error, %"
+COLUMNS = "A gain is clear or noise by its interval over the seeds, corrected for the number of rows. "
+COLUMNS += "Trainings are all that lead to one network, in units of one naive training."
 DISPUTED = "Disputed: how much of the uncertainty is disagreement between networks."
 
 
 def measure_page(measured: Measured) -> Page:
     """The classes of a data set by how uncertain networks are about them."""
     dataset = measured.dataset
-    estimate = measured.estimate
-    notes = [describe_repeats(dataset), describe_groups(dataset, estimate)]
-    if measured.folds:
-        notes.append(describe_folds(measured.folds, dataset))
-    notes += [*describe_network(measured.network), *describe_marks([measured.marks])]
-    examples = estimate_examples(estimate, dataset)
-    about = f"uncertainty by {estimate.estimator}, score {estimate.score}"
-    page = class_page(dataset.name, measured.rows, about, notes, examples)
+    examples = estimate_examples(measured.estimate, dataset)
+    page = class_page(dataset.name, measured.rows, measured.estimate, examples)
     command = f"cu fix {shlex.quote(dataset.name)} --save MODEL"
-    return replace(page, steps=[("Train a better classifier of the same data:", command)])
+    steps = [("Train a better classifier of the same data:", command)]
+    return replace(page, steps=steps, notes=[*advice(measured), *measure_view.notes(measured)])
 
 
 def compare_page(comparison: Comparison) -> Page:
     """Methods side by side, the lowest error first."""
-    notes = [*describe_network(comparison.network), *describe_marks([row.marks for row in comparison.rows])]
-    if comparison.folds:
-        notes.append(describe_folds(comparison.folds, comparison.dataset))
-    return method_page(comparison.dataset.name, comparison.rows, notes)
+    return method_page(comparison.dataset.name, comparison.rows, compare_view.notes(comparison))
 
 
 def class_page(
-    title: str, rows: Sequence[ClassRow], about: str, notes: Sequence[str], examples: PageExamples | None
+    title: str, rows: Sequence[ClassRow], measured: Estimate | Measurement, examples: PageExamples | None
 ) -> Page:
     """Classes by rarity, uncertainty and error, the most uncertain first."""
     ranked = sorted(rows, key=lambda row: (row.rank_uncertainty, row.name))
     places = {row.name: str(place) if examples else "" for place, row in enumerate(rows)}
     disputed = harder_and_easier(rows)
     table = table_of([_class_cells(row, places[row.name], disputed) for row in ranked])
-    every = table_of([_measure_cells(row) for row in ranked])
     number = f"{sum(row.count for row in rows):,} training examples"
     numbers = [KeyNumber("Classes", f"{len(rows):,}", number)]
     errors = [row.error for row in rows if row.error is not None]
@@ -84,14 +70,17 @@ def class_page(
         by_rarity = spearman(rows, "cardinality")
         beside = "" if by_rarity is None else f"by the counts {decimal(by_rarity, 2)}"
         numbers.append(KeyNumber("Rank correlation of uncertainty and error", decimal(by_uncertainty, 2), beside))
+    surest = listed([row.name for row in ranked[:NAMED]], NAMED)
     return Page(
         title,
-        f"{len(rows):,} classes, {number}; {about}",
-        _class_lead(ranked, disputed),
+        f"{number}; uncertainty by {measured.estimator}, score {measured.score}",
+        " ".join([f"Networks are least sure of {surest}.", *hardness(rows, measured.estimator)]),
         _class_chart(ranked),
         numbers,
-        notes=[note for note in notes if note],
-        blocks=[Block("Classes", table=table, is_folded=False), Block("Every measure", [DISPUTED], table=every)],
+        blocks=[
+            Block("Classes", table=table, is_folded=False),
+            Block("Every measure", [DISPUTED], table=table_of([_measure_cells(row) for row in ranked])),
+        ],
         examples=examples,
     )
 
@@ -108,22 +97,6 @@ def _class_chart(ranked: Sequence[ClassRow]) -> Chart:
     caption = "Each class’s share of the sum, by its training count and by how uncertain networks are about it."
     legend = "○ by the counts  ● by uncertainty" if has_counts else ""
     return row_chart("classes", rows, SHARES, caption, legend=legend)
-
-
-def _class_lead(ranked: Sequence[ClassRow], disputed: dict[str, list[ClassRow]]) -> str:
-    """Which classes are the most uncertain, and where their counts mislead."""
-    if len({row.uncertainty for row in ranked}) == 1:
-        return "All classes are equally uncertain."
-    names = listed([row.name for row in ranked[:NAMED]], NAMED)
-    lead = f"Networks are least sure of {names}"
-    parts = []
-    for kind, rows in disputed.items():
-        if rows:
-            verb = "is" if len(rows) == 1 else "are"
-            parts.append(f"{listed([row.name for row in rows], NAMED)} {verb} {kind} than the counts say")
-    if len({row.count for row in ranked}) == 1:
-        parts = ["all classes have equally many examples"]
-    return f"{'; '.join([lead, *parts])}."
 
 
 def _class_cells(row: ClassRow, opens: str, disputed: dict[str, list[ClassRow]]) -> dict[str, Cell]:
@@ -153,111 +126,74 @@ def _measure_cells(row: ClassRow) -> dict[str, Cell]:
 
 def method_page(title: str, rows: Sequence[MethodRow], notes: Sequence[str]) -> Page:
     """Methods by their class-mean error."""
-    several_rates = len({row.lr for row in rows}) > 1
-    scored = sorted((row for row in rows if row.error is not None), key=lambda row: row.error or 0.0)
-    unscored = [row for row in rows if row.error is None]
-    best = scored[0] if scored else None
-    naive = next((row for row in scored if row.method == "naive" and best and row.lr == best.naive_lr), None)
-    numbers = []
-    if best:
-        numbers.append(KeyNumber("Lowest class-mean error", f"{_mean_text(best)} %", _name(best, several_rates)))
-    if naive:
-        numbers.append(KeyNumber("Naive training", f"{_mean_text(naive)} %", amount_of(naive.runs, "run", "runs")))
+    has_rates = len({row.lr for row in rows}) > 1
+    ordered = sorted_by_error(rows)
+    scored = [row for row in ordered if row.error is not None]
+    naive = [row for row in scored if row.method == "naive"]
+    numbers = [KeyNumber(name, f"{_mean_text(row)} %", _name(row, has_rates)) for name, row in _named(scored, naive)]
     runs = amount_of(sum(row.runs for row in rows), "run", "runs")
     numbers.append(KeyNumber("Methods", str(len({row.method for row in rows})), runs))
-    ordered = [*scored, *unscored]
-    table = table_of([_method_cells(row, several_rates) for row in ordered])
-    every = table_of([_figure_cells(row, several_rates) for row in ordered])
     return Page(
         title,
-        f"{amount_of(len(rows), 'row', 'rows')} of methods, with the same seeds",
-        _method_lead(scored, naive, several_rates),
-        _method_chart(scored, naive, several_rates) if scored else None,
+        "Methods side by side, with the same seeds",
+        conclusion(rows),
+        _method_chart(scored, naive, has_rates) if scored else None,
         numbers,
-        notes=[*filter(None, notes), *_method_notes(rows)],
+        notes=runs_lost(rows),
         blocks=[
-            Block("Methods", [_method_columns(rows)], table=table, is_folded=False),
-            Block("Other figures of the methods", [_figure_columns(rows)], table=every),
+            Block(
+                "Methods",
+                [COLUMNS],
+                table=table_of([_method_cells(row, has_rates) for row in ordered]),
+                is_folded=False,
+            ),
+            Block(
+                "Other figures of the methods",
+                notes,
+                table=table_of([_figure_cells(row, has_rates) for row in ordered]),
+            ),
         ],
     )
 
 
-def _method_chart(scored: Sequence[MethodRow], naive: MethodRow | None, several_rates: bool) -> Chart:
+def _named(scored: Sequence[MethodRow], naive: Sequence[MethodRow]) -> list[tuple[str, MethodRow]]:
+    """The rows of the first screen: the best one, and the best naive one."""
+    return [("Lowest class-mean error", row) for row in scored[:1]] + [("Naive training", row) for row in naive[:1]]
+
+
+def _method_chart(scored: Sequence[MethodRow], naive: Sequence[MethodRow], has_rates: bool) -> Chart:
     rows = []
     for row in scored:
         error = row.error or 0.0
-        deviation = row.error_sd
-        low = None if deviation is None else max(0.0, error - deviation)
-        high = None if deviation is None else error + deviation
-        rows.append(Row(_name(row, several_rates), error, _mean_text(row), low=low, high=high))
+        deviation = row.error_sd or 0.0
+        low = max(0.0, error - deviation)
+        rows.append(Row(_name(row, has_rates), error, _mean_text(row), low=low, high=error + deviation))
     caption = "Mean over the seeds, with a bar of one standard deviation to each side."
     if naive:
         caption += " The dashed line is naive training."
-    return row_chart("methods", rows, ERRORS, caption, reference=naive.error if naive else None)
+    return row_chart("methods", rows, ERRORS, caption, reference=naive[0].error if naive else None)
 
 
-def _method_lead(scored: Sequence[MethodRow], naive: MethodRow | None, several_rates: bool) -> str:
-    """Which method has the lowest mean error, and how far it lies below naive training."""
-    if not scored:
-        return "No run of any method finished with a test error."
-    best = scored[0]
-    name = _name(best, several_rates)
-    value = f"{_mean_text(best)} % over {amount_of(best.runs, 'run', 'runs')}"
-    if len(scored) == 1:
-        return f"{name} has a class-mean error of {value}."
-    if naive is None:
-        return f"{name} has the lowest class-mean error, {value}."
-    if best is naive or best.error == naive.error:
-        return f"No method has a lower class-mean error than naive training, {value}."
-    gap = (naive.error or 0.0) - (best.error or 0.0)
-    lead = f"{name} has the lowest class-mean error, {value}: {gap:.2f} points below naive training"
-    if best.error_sd and naive.error_sd and gap <= best.error_sd + naive.error_sd:
-        lead += ", though the two ± ranges overlap"
-    return f"{lead}."
-
-
-def _method_notes(rows: Sequence[MethodRow]) -> list[str]:
-    """What limits the comparison."""
-    notes = [f"{row.method}: {describe_collapsed(row.collapsed, row.runs)}" for row in rows if row.collapsed]
-    fewest = min((row.runs for row in rows if row.error is not None), default=0)
-    diverged = sum(row.diverged for row in rows)
-    if diverged:
-        notes.append(f"{amount_of(diverged, 'run', 'runs')} diverged and are left out of the means.")
-    if any(row.seedless for row in rows):
-        notes.append(SAME_NETWORK)
-    elif 0 < fewest < ENOUGH and len(rows) > 1:
-        notes.append(f"{amount_of(fewest, 'run is', 'runs are')} few: the order may change with more.")
-    return notes + sorted({f"ASO: {row.aso_warning}." for row in rows if row.aso_warning})
-
-
-def _method_columns(rows: Sequence[MethodRow]) -> str:
-    gain = f"Gain: naive training’s error less the method’s{describe_rates(rows)}."
-    return f"{gain} Trainings: all that lead to one network, in units of one naive training."
-
-
-def _figure_columns(rows: Sequence[MethodRow]) -> str:
-    """What the columns of the second table mean."""
-    sizes = f"Many, medium, few: classes of over {MANY}, {FEW} to {MANY}, and under {FEW} training examples."
-    tests = describe_tests(rows)
-    if not tests:
-        return sizes
-    return f"{sizes} ASO: a test against the row that is named; below 0.5 the method is better; {tests}."
-
-
-def _method_cells(row: MethodRow, several_rates: bool) -> dict[str, Cell]:
+def _method_cells(row: MethodRow, has_rates: bool) -> dict[str, Cell]:
+    tone = ""
+    if row.is_clear:
+        tone = "good" if (row.compared_gain or 0.0) > 0 else "bad"
     return {
-        "Method": text_cell(_name(row, several_rates)),
+        "Method": text_cell(_name(row, has_rates)),
         "Class-mean error, %": Cell(_mean_text(row), row.error),
-        "Gain": number_cell(row.gain, 2, "+"),
+        "Gain": number_cell(row.compared_gain, 2, "+", tone),
+        "Over": text_cell(row.compared_with or MISSING),
+        "95 % interval": interval_cell(row.compared_low, row.compared_high, 2, "+"),
+        "Verdict": text_cell(verdict(row) or MISSING),
         "Trainings": Cell(f"{row.cost:.3g}", row.cost),
         "Runs": number_cell(row.runs, 0),
     }
 
 
-def _figure_cells(row: MethodRow, several_rates: bool) -> dict[str, Cell]:
-    aso = Cell("–") if row.aso is None else Cell(f"{row.aso:.2f} vs {row.aso_against}", row.aso)
+def _figure_cells(row: MethodRow, has_rates: bool) -> dict[str, Cell]:
+    aso = Cell(MISSING) if row.aso is None else Cell(f"{row.aso:.2f} vs {row.aso_against}", row.aso)
     return {
-        "Method": text_cell(_name(row, several_rates)),
+        "Method": text_cell(_name(row, has_rates)),
         "Overall error, %": number_cell(row.top1_error, 2),
         "Many": number_cell(row.many, 2),
         "Medium": number_cell(row.medium, 2),
@@ -271,8 +207,8 @@ def _figure_cells(row: MethodRow, several_rates: bool) -> dict[str, Cell]:
     }
 
 
-def _name(row: MethodRow, several_rates: bool) -> str:
-    rate = f" at {row.lr:g}" if several_rates and row.has_rate else ""
+def _name(row: MethodRow, has_rates: bool) -> str:
+    rate = f" at {row.lr:g}" if has_rates and row.has_rate else ""
     return marked(row.method, row.marks) + rate
 
 

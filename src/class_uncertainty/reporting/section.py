@@ -1,20 +1,15 @@
-"""What the page and the charts show of one data set."""
+"""Notes on what was trained and judged, for terminals and pages."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from class_uncertainty.data import SOURCES, Dataset
+from class_uncertainty.data import Dataset
+from class_uncertainty.data.data_check import check_dataset
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.runs.rows import IMPORTED, OLDER, MethodRow, knows_examples, shared_marks
 from class_uncertainty.runs.significance import corrected_confidence
-from class_uncertainty.text import amount_of, enumerated, in_list
+from class_uncertainty.text import amount_of
 from class_uncertainty.training.network_size import NetworkSize
 
-if TYPE_CHECKING:
-    pass
-
-FEW = 3  # duplicates that a sentence names
-LEAVES_OUT = "?repeats=drop leaves copies out"
 SAME_NETWORK = "± 0.00: every seed gives the same network, so there is no chance to test for."
 MARKS = {
     IMPORTED: "added by 'cu results import', not trained for this store",
@@ -82,36 +77,7 @@ def describe_groups(dataset: Dataset, estimate: Estimate) -> str:
     return "Intervals count every group as one example of a class: their examples may err alike."
 
 
-def takes_repeats(dataset: Dataset) -> bool:
-    """Whether the data are images of a source that can leave copies out."""
-    source = SOURCES.get(dataset.name.partition(":")[0])
-    return dataset.train.is_images and source is not None and "repeats" in source.options
-
-
-def describe_repeats(dataset: Dataset) -> str:
-    """What copies among the training images do to uncertainty; "" without any."""
-    train = dataset.train
-    if not train.is_images or not (copies := train.repeats):  # rows of a table may be alike by chance
-        return ""
-    verb = "repeats" if copies == 1 else "repeat"
-    advice = LEAVES_OUT if takes_repeats(dataset) else "Leave the copies out"
-    repeated = f"{copies:,} of {len(train):,} training images {verb} another"
-    return f"{repeated}, and networks are surest of what they see often. {advice}."
-
-
-def describe_duplicates(dataset: Dataset) -> str:
-    """A warning that networks may have seen what they are judged on; "" without duplicates."""
-    number, train, test = dataset.duplicates, dataset.train, dataset.test
-    if not number:
-        return ""
-    drop = f"; {LEAVES_OUT}" if takes_repeats(dataset) else ""
-    verb = "is" if number == 1 else "are"
-    named = enumerated([" = ".join(map(in_list, pair)) for pair in dataset.duplicate_names(FEW)], FEW, number)
-    if test is not None:
-        identical = f"{number:,} of the {len(test):,} test examples {verb} identical to a training example ({named})"
-        return f"{identical}{drop}."
-    repeat = "repeats" if number == 1 else "repeat"
-    identical = f"{number:,} of the {len(train):,} examples {repeat} another ({named})"
-    if train.groups is not None:
-        return f"{identical}, of another group: folds may leak into each other{drop}."
-    return f"{identical}: folds may leak into each other{drop or ', unless ?group= keeps copies together'}."
+def describe_data(dataset: Dataset) -> list[str]:
+    """What is wrong with the data, but for what changes little."""
+    sentences = [str(finding) for finding in check_dataset(dataset).findings if not finding.is_minor]
+    return [sentence[:1].upper() + sentence[1:] for sentence in sentences]

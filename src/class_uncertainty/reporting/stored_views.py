@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 from class_uncertainty.data import Dataset, load
-from class_uncertainty.data.dataset import describe_unjudged
 from class_uncertainty.data.sources import shape_of
 from class_uncertainty.data.spec import argument_of
 from class_uncertainty.errors import InputError
@@ -22,7 +21,7 @@ from class_uncertainty.reporting.page import Page
 from class_uncertainty.reporting.page_examples import PageExamples, estimate_examples, fix_examples
 from class_uncertainty.reporting.result_pages import class_page, method_page
 from class_uncertainty.reporting.section import (
-    describe_duplicates,
+    describe_data,
     describe_folds,
     describe_groups,
     describe_marks,
@@ -76,8 +75,7 @@ class Stored:
         if self.fix_report:
             pages.append(fix_page(view_fix(self.fix_report, self.dataset), self.examples))
         if self.measured:
-            about = f"uncertainty by {self.measured.estimator}, score {self.measured.score}"
-            pages.append(class_page(self.name, self.classes, about, [], self.examples))
+            pages.append(class_page(self.name, self.classes, self.measured, self.examples))
         if len(self.methods) > 1 or not pages:  # a fix alone has trained naive networks
             pages.append(method_page(self.name, self.methods, self.method_notes))
         first, *others = pages
@@ -250,7 +248,7 @@ def _stored(store: Store, data: StoredDataset, group: Group, dataset: Dataset | 
     if folds:
         notes.append(describe_folds(folds, dataset))
     if dataset:
-        notes += [*map(str, dataset.left_out), describe_duplicates(dataset), describe_unjudged(dataset)]
+        notes += describe_data(dataset)
     if dataset and isinstance(measured, Estimate):
         notes.append(describe_groups(dataset, measured))
     return Stored(

@@ -8,10 +8,8 @@ from tempfile import TemporaryDirectory
 
 from class_uncertainty.checks import check
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.data.dataset import describe_unjudged
 from class_uncertainty.data.sources import place_of
 from class_uncertainty.data.spec import paths_named
-from class_uncertainty.errors import notice
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.measures import Stats
 from class_uncertainty.runs.settings import Settings
@@ -186,8 +184,6 @@ def open_context(dataset: Dataset | Data, settings: Settings) -> Iterator[Contex
         if not isinstance(store, Store):
             store = stack.enter_context(Store(store))
         store.add_data(dataset)
-        if note := describe_unjudged(dataset):
-            notice(note)
         watch = watch_by(settings.progress)
         stack.callback(watch.close)
         watch.open()

@@ -6,10 +6,13 @@ from functools import cached_property
 from typing import Any, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from class_uncertainty.checks import check, check_distinct, take
+from class_uncertainty.checks import Frame, check, check_distinct, take
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.dataset import shared_groups
+from class_uncertainty.data.frame_sources import dataset_from
+from class_uncertainty.data.table import advised
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.measures import Stats
@@ -59,11 +62,11 @@ def judged_on(context: Context, dataset: Dataset) -> Context:
     return replace(context, dataset=dataset)
 
 
-def check_judges(dataset: Dataset | Data, choose_on: Dataset | None) -> None:
+def check_judges(dataset: Dataset, choose_on: Dataset | None) -> None:
     """Refuse learning rates that would be chosen by examples that judge the rows."""
-    if isinstance(dataset, Data) or dataset.test is None:
+    if dataset.test is None:
         reason = "examples that choose learning rates must not judge them"
-        raise InputError(f"there is no test split, and {reason}: add one, as '?test=0.2' does.")
+        raise InputError(f"there is no test split, and {reason}: add one, as {advised('test', '0.2')} does.")
     if choose_on is None:
         return
     given, test, chooses = f"choose_on is {choose_on.name!r}", dataset.test, choose_on.test
@@ -111,7 +114,7 @@ class Comparison:
     Examples
     --------
     >>> recipe = cu.Recipe("small-conv", epochs=1, batch=32)
-    >>> comparison = cu.compare(cu.load("digits-lt:20"), ["naive"], seeds=1, recipe=recipe)
+    >>> comparison = cu.compare(cu.load("digits-lt:20"), methods=["naive"], seeds=1, recipe=recipe)
     >>> comparison.rows[0].method, comparison.estimate
     ('naive', None)
     """
@@ -180,7 +183,7 @@ class Comparison:
                 "tests": self.tests,
                 "confidence": corrected_confidence(self.tests) if self.tests else None,
             },
-            "methods": [asdict(row) for row in self.rows],
+            "methods": [asdict(row) | {"is_clear": row.is_clear} for row in self.rows],
         }
 
     def to_frame(self) -> Any:
@@ -212,11 +215,13 @@ class Comparison:
 
 @lists_shared
 def compare(
-    dataset: Dataset | Data,
+    data: Dataset | Data | Frame | ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    label: str | None = None,
     methods: Sequence[str],
     seeds: int | Sequence[int] = 3,
     lrs: Sequence[float] | None = None,
-    *,
     estimator: str | None = None,
     members: int = 5,
     score: str | None = None,
@@ -233,8 +238,12 @@ def compare(
 
     Parameters
     ----------
-    dataset : Dataset or Data
-        What to train on. Without a test split, errors come from five folds.
+    data : Dataset, Data, DataFrame or array
+        What to train on; arrays are images or features. Without a test split, errors come from five folds.
+    y : array, optional
+        The labels of an array or a DataFrame, numbers or names.
+    label : str, optional
+        The column of a DataFrame that has the labels, 'label' by default.
     methods : list of str
         Names of METHODS or REMEDIES, or longer ones: "cb:beta=0.9", "cb@product+mixup", "cb*5".
     seeds : int or list of int
@@ -270,10 +279,11 @@ def compare(
     Examples
     --------
     >>> recipe = cu.Recipe("small-conv", epochs=1, batch=32)
-    >>> comparison = cu.compare(cu.load("digits-lt:20"), ["naive", "cb-rs"], seeds=2, recipe=recipe)
+    >>> comparison = cu.compare(cu.load("digits-lt:20"), methods=["naive", "cb-rs"], seeds=2, recipe=recipe)
     >>> [(row.method, row.runs) for row in comparison.rows]
     [('naive', 2), ('cb-rs', 2)]
     """
+    dataset = dataset_from(data, y, label)
     methods = take(list[str], methods=methods)
     lrs = take(list[float] | None, lrs=lrs)
     members = take(int, members=members)

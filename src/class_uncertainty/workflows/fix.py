@@ -10,8 +10,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Unpack
 
-from class_uncertainty.checks import check, take
+from numpy.typing import ArrayLike
+
+from class_uncertainty.checks import Frame, check, take
 from class_uncertainty.data import Data, Dataset
+from class_uncertainty.data.frame_sources import dataset_from
 from class_uncertainty.estimation import read_by
 from class_uncertainty.measures import Stats
 from class_uncertainty.posthoc.diagnosis import KINDS
@@ -135,9 +138,11 @@ class Fix:
 
 @lists_shared
 def fix(
-    dataset: Dataset | Data,
-    recipe: Recipe | None = None,
+    data: Dataset | Data | Frame | ArrayLike,
+    y: ArrayLike | None = None,
     *,
+    label: str | None = None,
+    recipe: Recipe | None = None,
     candidates: Sequence[str | Candidate] | None = None,
     goal: str = "mean",
     deploy: str | None = None,
@@ -158,8 +163,12 @@ def fix(
 
     Parameters
     ----------
-    dataset : Dataset or Data
-        What to train on.
+    data : Dataset, Data, DataFrame or array
+        What to train on; arrays are images or features.
+    y : array, optional
+        The labels of an array or a DataFrame, numbers or names.
+    label : str, optional
+        The column of a DataFrame that has the labels, 'label' by default.
     recipe : Recipe, optional
         How to train; by default the one for images or for features.
     candidates : list of str or Candidate, optional
@@ -194,7 +203,17 @@ def fix(
     >>> fixed = cu.fix(cu.load("digits-lt:20"), recipe=recipe, candidates=["naive"], trainings=2, seeds=1)
     >>> len(fixed.after.errors), fixed.report.cost
     (1, 2.0)
+
+    A DataFrame:
+
+    >>> import pandas
+    >>> frame = pandas.DataFrame({"age": range(40), "churned": ["no"] * 30 + ["yes"] * 10})
+    >>> linear = cu.Recipe("linear", epochs=1, batch=8)
+    >>> fixed = cu.fix(frame, label="churned", recipe=linear, candidates=["naive"], trainings=2, seeds=1)
+    >>> fixed.model.predict(frame).shape
+    (40,)
     """
+    dataset = dataset_from(data, y, label)
     candidates = take(list[str | Candidate] | None, candidates=candidates)
     check(str, goal=goal)
     check(str | None, deploy=deploy)

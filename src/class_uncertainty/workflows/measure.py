@@ -5,9 +5,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from class_uncertainty.checks import take
+from class_uncertainty.checks import Frame, take
 from class_uncertainty.data import Data, Dataset
+from class_uncertainty.data.frame_sources import dataset_from
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Diverged, Estimate, EstimateRequest, read_by
 from class_uncertainty.estimation.estimators import compared_estimators
@@ -38,7 +40,7 @@ class Measured:
     Examples
     --------
     >>> recipe = cu.Recipe("small-conv", epochs=1, batch=32)
-    >>> measured = cu.measure(cu.load("digits-lt:20"), "single", recipe=recipe)
+    >>> measured = cu.measure(cu.load("digits-lt:20"), estimator="single", recipe=recipe)
     >>> measured.rows[0].name, measured.folds
     ('0', 0)
     """
@@ -98,10 +100,12 @@ class Measured:
 
 @lists_shared
 def measure(
-    dataset: Dataset | Data,
+    data: Dataset | Data | Frame | ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    label: str | None = None,
     estimator: str | None = None,
     members: int = 5,
-    *,
     score: str | None = None,
     lr: float | None = None,
     recipe: Recipe | None = None,
@@ -111,8 +115,12 @@ def measure(
 
     Parameters
     ----------
-    dataset : Dataset or Data
-        What to train on. Without a test split, errors come from five folds.
+    data : Dataset, Data, DataFrame or array
+        What to train on; arrays are images or features. Without a test split, errors come from five folds.
+    y : array, optional
+        The labels of an array or a DataFrame, numbers or names.
+    label : str, optional
+        The column of a DataFrame that has the labels, 'label' by default.
     estimator : str, optional
         A key of ESTIMATORS, "ensemble:METHOD" or "probabilities:FILE"; by default "ensemble", or "out-of-fold" for
         heads that train on full batches.
@@ -151,7 +159,15 @@ def measure(
     >>> measured = cu.measure(cu.load("digits-lt:20"), members=2, recipe=cu.Recipe("small-conv", epochs=1, batch=32))
     >>> len(measured.rows), measured.rows[9].count
     (10, 6)
+
+    Arrays, or a DataFrame:
+
+    >>> X = np.arange(40.0).reshape(20, 2)
+    >>> linear = cu.Recipe("linear", epochs=1, batch=8)
+    >>> [row.name for row in cu.measure(X, ["no"] * 10 + ["yes"] * 10, members=2, recipe=linear).rows]
+    ['no', 'yes']
     """
+    dataset = dataset_from(data, y, label)
     members = take(int, members=members)
     with open_context(dataset, Settings.of(measure, settings, recipe)) as context:
         request = EstimateRequest.usual(estimator, members, lr, context.recipe)

@@ -100,7 +100,7 @@ def test_parquet_with_two_tests_is_refused(write, test):
     write("pets/train.parquet", image=struct(*range(6)), label=LABELS)
     write("pets/test.parquet", image=struct(6, 7), label=[0, 1])
     write("other.parquet", image=struct(6, 7), label=[0, 1])
-    with refused("pets already has a test split", f"?test={test}"):
+    with refused("pets already has a test split", f"--test {test}"):
         load(f"parquet:pets?test={test}")
 
 
@@ -267,8 +267,11 @@ def test_parquet_a_label_without_a_name_is_refused(write, label):
         load("parquet:pets.parquet")
 
 
-@pytest.mark.parametrize("option", ["categorical=label", "drop=kind", "missing=fill"])
-def test_parquet_options_of_tables_are_refused_for_pictures(write, option):
+@pytest.mark.parametrize(
+    ("option", "typed"),
+    [("categorical=label", "?categorical=label"), ("drop=kind", "--drop kind"), ("missing=fill", "--missing fill")],
+)
+def test_parquet_options_of_tables_are_refused_for_pictures(write, option, typed):
     write(image=struct(*range(6)), label=LABELS)
-    with refused("pets.parquet holds images", f"?{option}"):
+    with refused("pets.parquet holds images", typed):
         load(f"parquet:pets.parquet?{option}")

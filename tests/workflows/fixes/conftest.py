@@ -26,7 +26,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def fixed(store, digits, recipe):
-    return cu.fix(digits, recipe, candidates=ROWS, seeds=2, store=store)
+    return cu.fix(digits, recipe=recipe, candidates=ROWS, seeds=2, store=store)
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def test_nothing_is_chosen_on_test_data(fixed, store, digits, recipe):
     test = digits.test
     assert test is not None
     wrong = cu.Data(test.inputs, (test.labels + 1) % 10, test.classes)
-    other = cu.fix(cu.Dataset("wrong", digits.train, wrong), recipe, candidates=ROWS, seeds=2, store=store)
+    other = cu.fix(cu.Dataset("wrong", digits.train, wrong), recipe=recipe, candidates=ROWS, seeds=2, store=store)
     assert choice_of(other) == choice_of(fixed)
     assert other.before.errors != fixed.before.errors
     for name, value in other.module.state_dict().items():
@@ -121,7 +121,9 @@ def test_it_goes_on_and_ends_the_same(store, tmp_path, digits, recipe):
 
 def test_a_second_fix_is_the_same_and_trains_nothing(fixed, store, tmp_path, digits, recipe):
     """And what is saved is the module, whose softmax is what was judged."""
-    again = cu.fix(digits, recipe, candidates=ROWS, seeds=2, store=store, save=tmp_path / "model", progress=no_training)
+    again = cu.fix(
+        digits, recipe=recipe, candidates=ROWS, seeds=2, store=store, save=tmp_path / "model", progress=no_training
+    )
     assert again.report == fixed.report
     assert [file.name for file in again.files] == ["model.safetensors", "model.json"]
     x = torch.from_numpy(digits.test.inputs)
@@ -138,7 +140,7 @@ def test_a_second_fix_is_the_same_and_trains_nothing(fixed, store, tmp_path, dig
 @pytest.mark.parametrize("seeds", [2, 6])
 def test_an_ensemble_of_five_is_deployed(store, digits, recipe, seeds):
     """However many seeds are judged."""
-    fix = cu.fix(digits, recipe, candidates=ROWS[1:2], seeds=seeds, deploy="ensemble", store=store)
+    fix = cu.fix(digits, recipe=recipe, candidates=ROWS[1:2], seeds=seeds, deploy="ensemble", store=store)
     assert fix.choice.step == "ensemble"
     assert len(fix.module.networks) == 5
     networks = cu.fit(digits.train, [cu.Lane("cb-rs", s, 2 * recipe.lr) for s in range(5)], recipe=recipe)
@@ -157,7 +159,7 @@ def test_an_ensemble_of_five_is_deployed(store, digits, recipe, seeds):
 @pytest.mark.usefixtures("every_gain_is_clear")
 def test_a_student_of_the_networks_that_measured_is_kept(store, digits, recipe):
     """Five networks teach it, each of which has left a fold out."""
-    fix = cu.fix(digits, recipe, candidates=ROWS[1:2], seeds=2, store=store)
+    fix = cu.fix(digits, recipe=recipe, candidates=ROWS[1:2], seeds=2, store=store)
     assert fix.choice.step == "student"
     assert fix.choice.student in (cu.Candidate("naive?rate=2"), cu.Candidate("naive?rate=1"))
     teachers = fit_fold_networks(digits.train, recipe, ROWS[1])
@@ -218,7 +220,7 @@ def test_the_cost_is_what_was_trained_and_never_more_than_allowed(store, digits,
         monkeypatch.setattr(Trial, "student", None)
     rows, recipe = ["naive", "cb-rs?epochs=1", "ldam-rw"], default_recipe(digits.train, epochs=2)
     deploy = "ensemble" if kept == "ensemble" else "one"
-    fix = cu.fix(digits, recipe, candidates=rows, trainings=trainings, deploy=deploy, seeds=1, store=store)
+    fix = cu.fix(digits, recipe=recipe, candidates=rows, trainings=trainings, deploy=deploy, seeds=1, store=store)
     assert fix.report.cost == pytest.approx(spied.cost(fix.choice, recipe.epochs), abs=0.006)
     assert fix.report.cost <= fix.report.allowed == trainings
     tried = any(lane.fold and lane.seed for lane, _ in spied.networks)  # several networks left one fold out

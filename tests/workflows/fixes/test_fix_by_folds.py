@@ -28,7 +28,7 @@ def test_without_a_test_split_folds_judge_what_was_chosen_without_them(wine, tmp
     recipe, rows = default_recipe(wine, epochs=10), ["naive", "naive?rate=0.01"]
     dataset = cu.Dataset("wine", wine)
     with Store(tmp_path / "runs.sqlite") as store:
-        fix = cu.fix(dataset, recipe, candidates=rows, seeds=2, label_issues=True, store=store)
+        fix = cu.fix(dataset, recipe=recipe, candidates=rows, seeds=2, label_issues=True, store=store)
         results = store.results(dataset.fingerprint)
     assert {result.seed: result.error for result in results} == pytest.approx(dict(enumerate(fix.before.errors)))
     assert {result.folds for result in results} == {5}
@@ -62,7 +62,7 @@ def test_a_table_model_beside_a_network_is_neither_averaged_nor_taught(row, why,
     data = cu.Data(inputs, (inputs[:, 0] + rng.normal(size=1500) > 1).astype(int))
     candidate, network = cu.Candidate(f"naive?recipe={row}"), cu.Recipe("mlp", epochs=1, batch=64)
     with Store(tmp_path / "runs.sqlite") as store:
-        fix = cu.fix(data, network, candidates=[candidate], trainings=30, seeds=1, store=store)
+        fix = cu.fix(data, recipe=network, candidates=[candidate], trainings=30, seeds=1, store=store)
     assert why in fix.choice.why
     assert fix.module.purpose is not None
     if fix.choice.candidate.recipe(network).is_trees:
@@ -75,7 +75,7 @@ def test_a_table_model_beside_a_network_is_neither_averaged_nor_taught(row, why,
 def test_a_student_is_judged_by_folds(wine):
     """Where a fold is judged, all of its teachers have left it out."""
     recipe = default_recipe(wine, epochs=4)
-    fix = cu.fix(wine, recipe, candidates=["naive"], seeds=1)
+    fix = cu.fix(wine, recipe=recipe, candidates=["naive"], seeds=1)
     assert fix.choice.step == "student"
     p, labels = unseen_of(wine, recipe, "naive")
     of_fold, judged = np.repeat(np.arange(5), [len(fold_indices(wine, fold)) for fold in FOLDS]), []
@@ -98,7 +98,7 @@ def test_no_network_is_trained_twice(tmp_path, rng):
     dataset, watched = cu.load(f"csv:{tmp_path / 't.csv'}"), Watched()
     recipe = default_recipe(dataset.train, epochs=2)
     how = {"seeds": 2, "deploy": "ensemble", "store": tmp_path / "runs.sqlite", "progress": watched}
-    cu.fix(dataset, recipe, candidates=["naive", "cb-rs"], **how)
+    cu.fix(dataset, recipe=recipe, candidates=["naive", "cb-rs"], **how)
     lanes = Counter(repr(lane) for lane in watched.lanes)
     assert {lane for lane, times in lanes.items() if times > 1} == set()
     assert sum(watched.announced) == len(lanes) > 20
@@ -121,14 +121,14 @@ def test_no_network_is_trained_twice(tmp_path, rng):
 )
 def test_bad_input_is_refused_before_training(digits, recipe, options, parts):
     with refused(*parts):
-        cu.fix(digits, recipe, progress=no_training, **options)
+        cu.fix(digits, recipe=recipe, progress=no_training, **options)
 
 
 def test_a_class_of_one_example_cannot_be_judged(digits, recipe):
     train = digits.train
     places = np.concatenate([np.flatnonzero(train.labels != 9), np.flatnonzero(train.labels == 9)[:1]])
     with refused("class '9'", "at least two"):
-        cu.fix(train.take(places), recipe, progress=no_training)
+        cu.fix(train.take(places), recipe=recipe, progress=no_training)
 
 
 def test_repeats_that_diverge_do_not_count(store, digits, recipe, monkeypatch):
@@ -142,7 +142,7 @@ def test_repeats_that_diverge_do_not_count(store, digits, recipe, monkeypatch):
         return fits
 
     monkeypatch.setattr(fix_networks, "fit_networks", losing)
-    fix = cu.fix(digits, recipe, candidates=ROWS[:2], seeds=3, trainings=3, store=store)
+    fix = cu.fix(digits, recipe=recipe, candidates=ROWS[:2], seeds=3, trainings=3, store=store)
     assert len(fix.before.errors) == len(fix.after.errors) == 2
     whole = cu.fit(digits.train, [cu.Lane("naive", seed, recipe.lr) for seed in (0, 2)], recipe=recipe)
     assert fix.before.errors == errors_of(whole.probabilities(digits.test), digits.test.labels)
@@ -153,7 +153,7 @@ def test_embeddings_are_fixed_by_heads_that_converge(tmp_path):
     wine = load_wine()
     data = cu.Data(wine.data, wine.target)
     heads = replace(RECIPES["embeddings"], epochs=12)
-    fixed = cu.fix(data, heads, store=tmp_path / "runs.sqlite")
+    fixed = cu.fix(data, recipe=heads, store=tmp_path / "runs.sqlite")
     rows = {row.name for row in default_candidates(data, heads)}
     assert {row.candidate for row in fixed.report.rungs[-1].rows} == rows
     assert fixed.report.rungs[-1].folds == 5
@@ -161,5 +161,5 @@ def test_embeddings_are_fixed_by_heads_that_converge(tmp_path):
     assert "converge" in fixed.choice.why
     assert fixed.report.note.startswith("Before: naive networks. ")  # no learning rate changes them
     assert len(set(fixed.after.errors)) == len(set(fixed.before.errors)) == 1
-    again = cu.fix(data, heads, store=tmp_path / "runs.sqlite", progress=no_training)
+    again = cu.fix(data, recipe=heads, store=tmp_path / "runs.sqlite", progress=no_training)
     assert again.after.errors == fixed.after.errors

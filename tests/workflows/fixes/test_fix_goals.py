@@ -29,7 +29,7 @@ from class_uncertainty.training.recipe import RECIPES
 
 def test_measuring_is_counted(store, digits, recipe):
     """Five naive networks that each leave a fold out, before the search and the last training."""
-    fix = cu.fix(digits, recipe, candidates=["ubrw"], trainings=11, seeds=1, store=store)
+    fix = cu.fix(digits, recipe=recipe, candidates=["ubrw"], trainings=11, seeds=1, store=store)
     assert (fix.choice.candidate.name, fix.report.cost) == ("ubrw", 5 + 5 + 1)
     stats = cu.estimate(digits.train, "out-of-fold", members=5, recipe=recipe).stats
     networks = cu.fit(digits.train, [cu.Lane("ubrw", 0, recipe.lr)], recipe=recipe, stats=stats)
@@ -48,7 +48,7 @@ def test_goals(goal, store, digits, recipe, tmp_path, monkeypatch):
     lines = [",".join(["", *digits.classes])]
     lines += [",".join([name, *map(str, row)]) for name, row in zip(digits.classes, costs, strict=True)]
     Path("costs.csv").write_text("\n".join(lines))
-    fix = cu.fix(digits, recipe, candidates=ROWS[:2], goal=goal, trainings=11, seeds=1, store=store)
+    fix = cu.fix(digits, recipe=recipe, candidates=ROWS[:2], goal=goal, trainings=11, seeds=1, store=store)
     p, labels = softmax_of(fix, digits.test.inputs), digits.test.labels
     wrong = 100.0 * (p.argmax(axis=1) != labels)
     by_class = np.array([wrong[labels == c].mean() for c in range(10)])
@@ -80,17 +80,20 @@ def test_equal_counts_adjust_nothing(digits, recipe):
     test = digits.test
     places = np.concatenate([np.flatnonzero(test.labels == c)[:12] for c in range(10)])
     equal = cu.Dataset("equal", test.take(places), test.take(np.setdiff1d(np.arange(len(test)), places)))
-    fix = cu.fix(equal, recipe, candidates=["naive"], trainings=2, seeds=2)
+    fix = cu.fix(equal, recipe=recipe, candidates=["naive"], trainings=2, seeds=2)
     assert "All classes have equally many examples, so nothing is adjusted." in fix.report.note
     assert (fix.choice.tau, fix.choice.step) == (0, "adjusted")
     assert fix.after.errors == fix.before.errors
     assert np.ptp(fix.choice.adjustment.shift) == pytest.approx(0)
-    assert "nothing is adjusted" not in cu.fix(digits, recipe, candidates=["naive"], trainings=2, seeds=1).report.note
+    assert (
+        "nothing is adjusted"
+        not in cu.fix(digits, recipe=recipe, candidates=["naive"], trainings=2, seeds=1).report.note
+    )
 
 
 def test_candidates_that_cannot_be_judged_are_dropped_with_their_reasons(store, digits, recipe):
     rows = ["naive?crop=9", "cb-rs?lr=1e30", "cb-rs?rate=2"]
-    fix = cu.fix(digits, recipe, candidates=rows, trainings=8, seeds=1, store=store)
+    fix = cu.fix(digits, recipe=recipe, candidates=rows, trainings=8, seeds=1, store=store)
     unable, lost, kept = fix.report.rungs[0].rows
     assert unable.reason == "crop is 9, wider than the images: they are 8 x 8."
     assert (unable.trainings, unable.value, unable.kept) == (0, None, False)
@@ -100,9 +103,9 @@ def test_candidates_that_cannot_be_judged_are_dropped_with_their_reasons(store, 
     assert fix.choice.candidate.name == "cb-rs?rate=2"
     assert [row.candidate for row in fix.report.rungs[-1].rows] == ["cb-rs?rate=2"]
     with refused("no candidate could be trained", "'naive?crop=9'", "wider than the images"):
-        cu.fix(digits, recipe, candidates=rows[:2], store=store)
+        cu.fix(digits, recipe=recipe, candidates=rows[:2], store=store)
     with refused("no candidate could be trained", "diverged in epoch 1"):
-        cu.fix(digits, recipe, candidates=rows[1:2], store=store, progress=no_training)  # it is not tried again
+        cu.fix(digits, recipe=recipe, candidates=rows[1:2], store=store, progress=no_training)  # it is not tried again
 
 
 def test_findings_and_label_issues_are_of_unseen_examples(fixed, digits, recipe):
@@ -130,7 +133,7 @@ def test_findings_and_label_issues_are_of_unseen_examples(fixed, digits, recipe)
 
 
 def test_few_trainings_look_for_no_label_issues(store, digits, recipe):
-    report = cu.fix(digits, recipe, candidates=ROWS, trainings=4, seeds=1, store=store).report
+    report = cu.fix(digits, recipe=recipe, candidates=ROWS, trainings=4, seeds=1, store=store).report
     assert (report.label_issues, report.witnesses) == ((), None)
     assert "Labels were not checked" in report.note
 
@@ -138,7 +141,7 @@ def test_few_trainings_look_for_no_label_issues(store, digits, recipe):
 def test_it_is_stored_for_the_report(tmp_path, digits, recipe):
     """Networks that choose, and those that are chosen, are no results of their own."""
     with Store(tmp_path / "runs.sqlite") as store:
-        fix = cu.fix(digits, replace(recipe, epochs=1), candidates=["cb-rs"], trainings=2, seeds=2, store=store)
+        fix = cu.fix(digits, recipe=replace(recipe, epochs=1), candidates=["cb-rs"], trainings=2, seeds=2, store=store)
         assert store.fix_reports(digits.fingerprint) == [fix.report]
         assert [result.method for result in store.results(digits.fingerprint)] == ["naive", "naive"]
         assert tuple(result.error for result in store.results(digits.fingerprint)) == pytest.approx(fix.before.errors)
@@ -149,7 +152,7 @@ def test_a_page_shows_a_fix_whose_naive_models_are_of_another_kind(wine, tmp_pat
     """The recipe of a table is a forest; the plain model that does best, and stands before, may be another."""
     dataset = cu.Dataset("wine", wine)
     with Store(tmp_path / "runs.sqlite") as store:
-        fix = cu.fix(dataset, RECIPES["forest"], candidates=["naive?recipe=logistic"], trainings=10, store=store)
+        fix = cu.fix(dataset, recipe=RECIPES["forest"], candidates=["naive?recipe=logistic"], trainings=10, store=store)
         (section,) = stored_results(store, "wine", lambda _: dataset)
         assert section.fix_report == fix.report
 

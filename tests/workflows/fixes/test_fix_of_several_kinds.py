@@ -119,5 +119,5 @@ def test_tables_use_forests_unless_a_network_is_asked_for(table):
 
 def test_methods_are_compared_by_forests(table):
     recipe = cu.Recipe("forest", epochs=1, batch=64, trees=8)
-    rows = cu.compare(table, ["naive", "cb-rs", "ubrw"], seeds=1, recipe=recipe).rows
+    rows = cu.compare(table, methods=["naive", "cb-rs", "ubrw"], seeds=1, recipe=recipe).rows
     assert [row.method for row in rows] == ["naive", "cb-rs", "ubrw"]

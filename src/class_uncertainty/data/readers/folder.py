@@ -14,7 +14,9 @@ import numpy as np
 
 from class_uncertainty.data.cache import Decoding
 from class_uncertainty.data.class_names import in_order, split_of
+from class_uncertainty.data.finding import DataProblem
 from class_uncertainty.data.images import ImageSource, common_size, decode
+from class_uncertainty.data.table import advised
 from class_uncertainty.errors import InputError, notice
 from class_uncertainty.io import disk_faults, read_regular
 from class_uncertainty.text import listed, read_faults
@@ -65,7 +67,8 @@ def _classes(place: Path, names: list[str], empty: bool) -> LabelledFiles:
     if not labelled or (bare and not empty):
         others = f" (nor do {listed(bare[1:], 3)})" if bare[1:] else ""
         needed = "each class is a subfolder with some; ?min=2 leaves out classes with fewer than two"
-        raise InputError(f"{place / (bare[0] if bare else '')} holds no images{others}: {needed}.")
+        sentence = f"{place / (bare[0] if bare else '')} holds no images{others}: {needed}."
+        raise DataProblem(sentence, {"min": "2"})
     return labelled
 
 
@@ -84,7 +87,8 @@ def without_broken(labelled: LabelledFiles, skip: bool, advice: str) -> tuple[La
     broken = [file for file, _ in labelled if not file.is_file()]
     if broken and not skip:
         others = f", and neither are {len(broken) - 1:,} others" if broken[1:] else ""
-        raise InputError(f"{_no_file(broken[0])}{others}; {advice} leaves out what cannot be read.")
+        sentence = f"{_no_file(broken[0])}{others}; {advice} leaves out what cannot be read."
+        raise DataProblem(sentence, {"skip": "unreadable"})
     gone = set(broken)
     return [(file, label) for file, label in labelled if file not in gone], broken
 
@@ -96,10 +100,10 @@ def group_of(pattern: str) -> Callable[[str], str | None]:
     try:
         expression = re.compile(pattern)
     except re.error as error:
-        raise InputError(f"?group={pattern} is no regular expression: {error}.") from None
+        raise InputError(f"group {pattern!r} is no regular expression: {error}.") from None
     if expression.groups != 1:
         count = f"{expression.groups} groups in parentheses"
-        raise InputError(f"?group={pattern} has {count}: give one, as ?group=([a-z]+), or a separator, as ?group=_.")
+        raise InputError(f"group {pattern!r} has {count}: give one, as '([a-z]+)', or a separator, as '_'.")
     return lambda path: match[1] if (match := expression.search(path)) else None
 
 
@@ -112,7 +116,7 @@ def groups(place: Path, labelled: LabelledFiles, pattern: str) -> list[str]:
         name = find_group(path)
         (unmatched if not name else names).append(name or path)
     if unmatched:
-        count = f"{len(unmatched):,} of {len(labelled):,} paths have no group by ?group={pattern}"
+        count = f"{len(unmatched):,} of {len(labelled):,} paths have no group by {advised('group', pattern)}"
         raise InputError(f"{count}: {listed(unmatched, 3)}.")
     return names
 

@@ -103,7 +103,8 @@ def label_column(files: Sequence[Path], given: str | None) -> str:
         raise unknown("label column", given, fields.names)
     column = given or next((name for name in LABELS if name in fields.names), None)
     if column is None:
-        raise InputError(f"{files[0]} has no column 'label': name it with ?label=COLUMN, of {', '.join(fields.names)}.")
+        names = ", ".join(fields.names)
+        raise InputError(f"{files[0]} has no column 'label': name it with --label (in Python label=), of {names}.")
     if types.is_nested(kind := fields.field(column).type) or str(kind) in BYTES:
         raise InputError(f"{files[0]} has {kind} in column {column!r}: labels are whole numbers or text.")
     return column

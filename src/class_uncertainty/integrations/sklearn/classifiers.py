@@ -26,6 +26,7 @@ from sklearn.utils.validation import (
 
 from class_uncertainty.checks import check, check_least, is_frame, shortly, take
 from class_uncertainty.data import Data
+from class_uncertainty.data.finding import Finding, notice_findings
 from class_uncertainty.data.folding import FOLDS, stratified
 from class_uncertainty.data.frames import table_of
 from class_uncertainty.data.table_splits import TableOptions, encode_splits
@@ -398,12 +399,13 @@ class DistilledClassifier(ClassifierMixin, BaseEstimator):
         names = tuple(str(name) for name in self.classes_)
         data = replace(data, classes=names, label=None, groups=None if groups is None else column_or_1d(groups))
         how: dict[str, Any] = {
+            "recipe": self.recipe,
             "goal": self.goal,
             "deploy": self.deploy,
             "trainings": self.trainings,
             "candidates": self.candidates,
         }
-        self.fix_ = fix(data, self.recipe, seeds=1, label_issues=False, device=self.device, progress=False, **how)
+        self.fix_ = fix(data, seeds=1, label_issues=False, device=self.device, progress=False, **how)
         return self
 
     def _array(self, X: Any, codes: Codes) -> Data:
@@ -419,7 +421,10 @@ class DistilledClassifier(ClassifierMixin, BaseEstimator):
             label += "_"
         columns, missing = table.columns | {label: codes}, table.missing | {label: np.zeros(len(codes), dtype=bool)}
         options = TableOptions(label, categorical=list(categorical), missing=self.missing)
-        return encode_splits(replace(table, columns=columns, missing=missing), None, options, [])[0]
+        noticed = list[Finding]()
+        data, _ = encode_splits(replace(table, columns=columns, missing=missing), None, options, [], noticed)
+        notice_findings(noticed)
+        return data
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """(N, C): probabilities for classes that are about as frequent as the goal says."""

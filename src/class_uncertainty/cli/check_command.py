@@ -1,0 +1,77 @@
+"""`cu check`: what is wrong with data."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from class_uncertainty.cli import options
+from class_uncertainty.cli.options import COLUMNS, Command, shared
+from class_uncertainty.data.finding import KINDS
+from class_uncertainty.errors import unknown
+from class_uncertainty.limits import check_address_space
+
+if TYPE_CHECKING:
+    from class_uncertainty.data import Dataset
+    from class_uncertainty.data.data_check import Check
+
+FAIL_ON = f"Kinds of problems that end the command with exit code 4: {', '.join(KINDS)}."
+LISTED = 5  # examples of a finding that are printed
+
+
+@shared(*COLUMNS, "root", "as_json")
+def check(
+    data: options.DATA, command: Command, fail_on: Annotated[str | None, options.optional(FAIL_ON, "KIND,...")] = None
+) -> None:
+    """Find what is wrong with data, before anything is trained.
+
+    All problems at once, each with the option that deals with it: copies with two labels, between the splits and
+    within training; classes without test examples, or with few; files that cannot be read; missing values; columns
+    that only tell rows apart, are constant or mix numbers and text; groups that are in both splits; class names that
+    look the same; images smaller than the backbone takes.
+
+    **cu check photos --fail-on two-labels,test-copies** suits a script: it ends with exit code 4 where there are any.
+    """
+    kinds = options.split("kind", fail_on, _check_kind) if fail_on is not None else []
+    check_address_space()
+    from class_uncertainty.data.data_check import check_dataset
+    from class_uncertainty.data.spec import split_query
+    from class_uncertainty.reporting import terminal
+    from class_uncertainty.workflows.load_named import load_to_check
+
+    with terminal.progress_bars("images") as bars:
+        dataset, found, side = load_to_check(data, command.root, bars)
+    checked = check_dataset(dataset, found, side)
+    if command.as_json:
+        terminal.print_json(checked.document())
+    else:
+        terminal.say(f"{split_query(data)[0]}: {_size(checked.dataset)}", *_lines(checked))
+    if any(finding.kind in kinds for finding in checked.findings):
+        raise typer.Exit(4)
+
+
+def _check_kind(kind: str) -> str:
+    if kind not in KINDS:
+        raise unknown("kind of problem", kind, KINDS)
+    return kind
+
+
+def _size(dataset: "Dataset") -> str:
+    """'2,022 training and 505 test examples, 6 classes of 110 to 475'."""
+    counts = dataset.train.counts
+    number = f"{len(dataset.train):,} examples, judged by folds"
+    if dataset.test is not None:
+        number = f"{len(dataset.train):,} training and {len(dataset.test):,} test examples"
+    return f"{number}, {len(counts):,} classes of {counts.min():,} to {counts.max():,}"
+
+
+def _lines(checked: "Check") -> list[str]:
+    if not checked.findings:
+        return ["No problems were found."]
+    lines = list[str]()
+    for finding in checked.findings:
+        lines.append(f"! {finding.kind}: {finding}")
+        if " = " in "".join(finding.examples[:1]):  # others stand in the sentence
+            lines += [f"    {example}" for example in finding.examples[:LISTED]]
+            if len(finding.examples) > LISTED:
+                lines.append(f"    and {len(finding.examples) - LISTED:,} more, which --json lists")
+    return lines

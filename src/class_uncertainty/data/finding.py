@@ -1,0 +1,81 @@
+"""Findings: what is wrong with data, and the option or command that deals with it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from class_uncertainty.errors import InputError, notice
+
+KINDS = {  # in the order in which findings are listed
+    "two-labels": "identical examples of different classes, which count here alone",
+    "test-copies": "test examples that repeat a training example",
+    "shared-groups": "groups that are in both splits",
+    "no-test": "classes without test examples",
+    "few-test": "classes with fewer than five test examples",
+    "unreadable": "files that cannot be read as images, or are too large",
+    "rare-classes": "classes with too few training examples",
+    "mixed-columns": "columns that mix numbers and text, or cannot be read otherwise",
+    "missing-values": "columns with missing values",
+    "id-columns": "columns that only tell rows apart",
+    "twin-names": "class names that differ only in case, spaces or what nobody sees",
+    "small-images": "images smaller than the backbone takes",
+    "left-out": "what an option leaves out",
+    "copies": "training examples that repeat another",
+    "constant-columns": "columns of one value",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A problem of the data.
+
+    Attributes
+    ----------
+    kind : str
+        What `cu check --fail-on` names.
+    sentence : str
+        What was found.
+    advice : str
+        The option or command that deals with it.
+    number : int
+        How many examples, classes, files or columns there are of it.
+    examples : tuple of str
+        Which ones.
+    is_minor : bool
+        Whether only `cu check` tells of it, and other commands do not.
+
+    Examples
+    --------
+    >>> data = cu.Data([[1.0], [1.0], [2.0], [3.0]], ["cat", "dog", "cat", "dog"])
+    >>> finding = cu.check(data).findings[0]
+    >>> finding.kind, finding.number, finding.examples
+    ('two-labels', 1, ('example 0 (cat) = example 1 (dog)',))
+    """
+
+    kind: str
+    sentence: str
+    advice: str
+    number: int
+    examples: tuple[str, ...] = ()
+    is_minor: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.sentence}: {self.advice}."
+
+
+def notice_findings(findings: Iterable[Finding]) -> None:
+    """Log each finding."""
+    for finding in findings:
+        notice(str(finding))
+
+
+class DataProblem(InputError):
+    """Data that cannot be used as they are.
+
+    `relief` has the options with which they can be read all the same, None for one to leave out: so that `cu check`
+    finds what else is wrong. `findings` are what these options would hide.
+    """
+
+    def __init__(self, sentence: str, relief: Mapping[str, str | None], findings: tuple[Finding, ...] = ()) -> None:
+        super().__init__(sentence)
+        self.relief = relief
+        self.findings = findings
