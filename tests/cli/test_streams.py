@@ -89,20 +89,8 @@ def test_a_closed_output_is_no_traceback(command):
 def test_what_a_terminal_without_greek_prints_is_ascii(tmp_path):
     """Letters of Greek have their names, and columns are aligned by these."""
     plain = os.environ | {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
-    command = [
-        "-m",
-        "class_uncertainty.cli.app",
-        "measure",
-        "digits-lt:20",
-        "--epochs",
-        "1",
-        "--members",
-        "2",
-        "--verbose",
-        "--explain",
-    ]
-    done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, cwd=tmp_path, env=plain, check=True
-    )
+    words = "-m class_uncertainty.cli.app measure digits-lt:20 --epochs 1 --members 2 --verbose --explain"
+    command = [sys.executable, *words.split(" ")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=plain, check=True)
     assert done.stdout.isascii()
     assert "mu^U" in done.stdout
