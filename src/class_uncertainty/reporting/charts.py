@@ -26,8 +26,8 @@ MOST_COLUMN = 30.0  # percent of the width for names, or for what stands at the 
 MARGIN = 9.0  # percent of the width for the labels of an axis that goes up
 NICE = (1.0, 2.0, 2.5, 5.0, 10.0)  # steps of an axis, times a power of ten
 MOST_STEPS = 5
+MOST_KEYS = 12  # curves whose names stand above
 MOST_LETTERS = 40  # of the data's name in the name of a file
-FAR_APART = 4.0  # the largest share over the smallest, from which on an axis of shares is logarithmic
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,9 @@ class Axis:
     low: float
     high: float
     ticks: Sequence[tuple[float, str]]
-    is_log: bool = False
 
     def place(self, value: float) -> float:
         """Where a value stands, in percent of the side."""
-        if self.is_log:
-            return 100 * math.log(value / self.low) / math.log(self.high / self.low)
         return 100 * (value - self.low) / (self.high - self.low)
 
 
@@ -92,21 +89,6 @@ def axis_from_zero(title: str, highest: float, format_tick: Callable[[float], st
     number = math.ceil(highest / step - 1e-9)
     values = [round(i * step, 12) for i in range(number + 1)]
     return Axis(title, 0.0, values[-1], [(value, format_tick(value)) for value in values])
-
-
-def share_axis(title: str, values: Sequence[float]) -> Axis:
-    """Of shares from 0 to 1: logarithmic where they lie far apart, as those of a long tail do, and none is 0."""
-    low, high = min(values), max(values)
-    if low <= 0 or high <= FAR_APART * low:
-        return axis_from_zero(title, high, percent)
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    every = [(digit * 10.0**power) for power in powers for digit in (1, 3)]
-    inside = [tick for tick in every if low / 1.2 <= tick <= high * 1.2]
-    return Axis(title, low / 1.2, high * 1.2, [(tick, percent(tick)) for tick in inside], is_log=True)
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
 
 
 def row_chart(
@@ -195,8 +177,8 @@ def _curve(one: Series, colour: str, across: Axis, up: Axis) -> list[str]:
 
 
 def _key(series: Sequence[Series]) -> str:
-    """Which colour is which, where there are several."""
-    if len(series) < 2:
+    """Which colour is which, where there are several, and not too many."""
+    if not 1 < len(series) <= MOST_KEYS:
         return ""
     return "".join(
         f'<tspan dx="12" class="key s{number % 7 + 1}">●</tspan> {_escaped(one.name)}'
