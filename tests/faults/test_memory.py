@@ -18,7 +18,7 @@ POINTS = {
     "runs.store:Store.add": COMPARE,
     "runs.store:Store.add_estimate": COMPARE,
     "runs.store:Store.get_estimate": COMPARE,
-    "reporting.html_page:write": REPORT,
+    "reporting.page:write": REPORT,
 }
 TORCH = (
     "[enforce fail at alloc_cpu.cpp:118] err == 0. "
