@@ -56,7 +56,6 @@ def fix(
         from class_uncertainty.reporting.fix_view import fix_lines, view_fix
         from class_uncertainty.reporting.html_page import page_place, write
         from class_uncertainty.reporting.section import fix_section
-        from class_uncertainty.reporting.terminal import line_width
         from class_uncertainty.training.model_files import files_of
         from class_uncertainty.workflows.fix import fix as fix_classes
 
@@ -68,6 +67,8 @@ def fix(
         read = paths_named(dataset.name, goal, command.network, root=command.root)
         made_from = origin(f"a fix of {dataset.name}", read, *asked)
         page = page_place(made_from, page, default, command.force, read)
+        store = running.store
+        stored = store.finished + store.networks
         fixed = fix_classes(
             dataset,
             candidates=names,
@@ -85,6 +86,7 @@ def fix(
             files += write([fix_section(fixed)], page, made_from=made_from)
         except InputError as error:  # a package that pages need is missing: what was found is told all the same
             notice(f"{page} was not written: {error}")
-        running.show_lines(fix_lines(view_fix(fixed.report, fixed.dataset), running.verbosity, line_width(), files))
+        trained = store.finished + store.networks - stored
+        running.show_lines(fix_lines(view_fix(fixed.report, fixed.dataset), *running.room, files, trained))
         left_out = [asdict(part) for part in dataset.left_out]
         running.answer(fixed.document() | {"left_out": left_out, "files": [str(file) for file in files]})
