@@ -16,13 +16,25 @@ from class_uncertainty.runs import Store
 def test_measure(run):
     code, out, err = run("measure digits-lt:20 --epochs 2 --members 2")
     assert (code, err) == (0, "")
-    for word in ("μ^C", "μ^U", "rarity", "effective", "disputed", "rank unc.", "0.2864", "Spearman"):
-        assert word in out
+    rows = [line.split() for line in out.splitlines() if line.startswith("  ")]
+    assert [len(rows), rows[0][0]] == [11, "class"]
+    verbose = run("measure digits-lt:20 --epochs 2 --members 2 --verbose")[1]
+    assert [word for word in ("rarity", "effective", "disputed", "28.6", "small-conv") if word not in verbose] == []
+    assert [word for word in ("rarity %", "disputed") if word in out] == []
+    explained = run("measure digits-lt:20 --epochs 2 --members 2 --explain")[1]
+    assert "Uncertainty (μ^U): A class's share" in explained
+    quiet = run("measure digits-lt:20 --epochs 2 --members 2 --quiet")[1]
+    assert out.endswith(quiet)
     code, out, err = run("measure digits-lt:20 --epochs 2 --members 2 --json")
     document = json.loads(out)
     assert [row["count"] for row in document["classes"]] == [120, 86, 61, 44, 31, 22, 16, 11, 8, 6]
     assert sum(row["uncertainty"] for row in document["classes"]) == pytest.approx(1)
     assert document["members"] == 2
+
+
+def test_measure_prints_170_words_at_most(run):
+    _, out, err = run("measure digits-lt:20")
+    assert len(out.split()) + len(err.split()) <= 170
 
 
 def test_measure_by_a_score(run):
@@ -62,10 +74,10 @@ def test_estimators_side_by_side(run):
         line.split() for line in out.splitlines() if line.split()[:1] and line.split()[0] in (*names, "cardinality")
     ]
     for row, line in zip(rows, lines, strict=True):
-        numbers = [row["ensemble"], row["ensemble_beyond"], row["error"], row["error_beyond"]]
-        assert line[-4:] == ["–" if number is None else f"{number:.3f}" for number in numbers]
+        numbers = [row["ensemble"], row["error"]]
+        assert line[-2:] == ["-" if number is None else f"{number:.3f}" for number in numbers]
         assert line[0] == row["estimator"]
-        assert line[-5] == f"{row['cost']:g}"
+        assert line[-3] == f"{row['cost']:g}"
     for first, lr in ((0, "0.1"), (5, "0.4")):
         measured = json.loads(run(f"measure digits-lt:20 {SHORT} --lrs {lr} --json")[1])["classes"]
         uncertainties, errors = zip(*((row["raw"], row["error"]) for row in measured), strict=True)

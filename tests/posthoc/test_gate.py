@@ -11,7 +11,8 @@ from sklearn.metrics import log_loss
 import class_uncertainty as cu
 from class_uncertainty.posthoc.evaluation import FIGURES as TWO_CLASS_FIGURES
 from class_uncertainty.posthoc.gate import CHANGES, FIGURES, figures_of, parse_condition
-from class_uncertainty.reporting.audit_terminal import figure_sentences
+from class_uncertainty.reporting.audit_view import audit_lines
+from class_uncertainty.reporting.terminal import Verbosity
 
 Z = norm.ppf(0.975)
 
@@ -128,8 +129,8 @@ def test_the_least_cost_under_a_prior_is_of_decisions_under_it():
     expected = (table / [[900], [100]] * [[0.1], [0.9]] * costs).sum()
     assert audit.figures.least_cost == pytest.approx(expected)
     assert audit.figures.least_cost < 0.2 < 0.5 < audit.figures.mean_cost
-    told = f"Mean cost of an example under the prior: {audit.figures.mean_cost:.4g}; {expected:.4g} by decisions"
-    assert any(sentence.startswith(told) for sentence in figure_sentences(audit))
+    lines = [line.split("  ") for line in audit_lines(audit, Verbosity.NORMAL, 80) if "cost" in line]
+    assert [line[-1].strip() for line in lines] == [f"{audit.figures.mean_cost:.4g}", f"{expected:.4g}"]
 
 
 @pytest.mark.parametrize(("name", "needs"), [("recall", "two classes"), ("mean_cost", "costs")])

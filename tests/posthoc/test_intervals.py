@@ -13,9 +13,7 @@ from class_uncertainty.posthoc.intervals import (
     difference_interval,
     holm,
     mean_interval,
-    paired_p,
     share_interval,
-    unpaired_p,
     worse_than_rest,
 )
 
@@ -93,19 +91,6 @@ def test_holm_corrects_from_the_smallest():
 )
 def test_differences_of_independent_shares_are_newcombe_s(counts, low, high):
     assert difference_interval(*counts) == pytest.approx((100 * low, 100 * high), abs=0.006)
-
-
-def test_paired_p_is_the_exact_sign_test():
-    for better, worse in ((0, 0), (3, 1), (1, 12), (8, 8), (0, 5)):
-        expected = stats.binomtest(better, better + worse).pvalue if better + worse else 1.0
-        assert paired_p(better, worse) == pytest.approx(expected)
-
-
-def test_unpaired_p_is_twice_fisher_s_smaller_tail():
-    for k, n, j, m in ((3, 10, 9, 10), (0, 5, 0, 7), (12, 50, 11, 40), (5, 5, 0, 5)):
-        table = [[k, n - k], [j, m - j]]
-        tails = [stats.fisher_exact(table, alternative=side).pvalue for side in ("less", "greater")]
-        assert unpaired_p(k, n, j, m) == pytest.approx(min(2 * min(tails), 1))
 
 
 def test_the_interval_of_a_class_mean_holds_it_in_95_of_100(rng):

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc.run_changes import read_record, run_changes
-from class_uncertainty.reporting.audit_terminal import change_sentences
+from class_uncertainty.reporting.audit_view import change_sentences
 
 
 def test_the_same_examples_are_paired_and_others_are_not():
@@ -49,7 +49,7 @@ def test_the_mean_of_different_examples_is_as_unsure_as_both_runs():
 def test_a_run_against_itself_changes_nothing():
     changes = audited().against(audited())
     assert (changes.error.change, changes.overall_error.change, changes.worse, changes.better) == (0, 0, [], [])
-    assert {row.p for row in changes.classes} == {1.0}
+    assert [row.is_clear for row in changes.classes] == [False] * 4
 
 
 @pytest.mark.parametrize("paired", [True, False])
@@ -62,7 +62,9 @@ def test_changes_are_the_differences_of_errors(paired):
     errors = {row.name: (old.error, row.error) for row, old in zip(now.classes, before.classes, strict=True)}
     assert {row.name: (row.before, row.after) for row in changes.classes} == errors
     assert all(row.change == pytest.approx(row.after - row.before) for row in changes.classes)
-    assert all(row.low <= row.change <= row.high for row in changes.classes)
+    assert all(row.low_together < row.low <= row.change <= row.high < row.high_together for row in changes.classes)
+    worse = [row.name for row in changes.classes if row.low_together > 0]
+    assert [row.name for row in changes.worse] == worse
     assert changes.error.change == pytest.approx(now.figures.error - before.figures.error)
     assert changes.overall_error.change == pytest.approx(now.figures.overall_error - before.figures.overall_error)
     assert changes.error.is_clear_fall

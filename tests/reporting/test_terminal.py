@@ -3,14 +3,12 @@
 import io
 import json
 import sys
-from dataclasses import replace
 
 import pytest
-from reporting.examples import class_row_examples
 from rich.cells import cell_len
 from rich.console import Console
 
-from class_uncertainty.reporting import terminal, terminal_tables
+from class_uncertainty.reporting import terminal
 
 
 def test_class_names_are_not_markup(capsys):
@@ -108,16 +106,6 @@ def test_names_of_wide_characters_are_aligned_and_whole(width):
 def test_a_pipe_is_as_wide_as_columns_says(columns, width, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     assert terminal.console().width == width
-
-
-def test_disputed_is_left_out_where_one_network_judges(capsys):
-    rows = class_row_examples(4)
-    terminal_tables.print_classes([replace(row, epistemic_share=None) for row in rows])
-    assert "isputed" not in capsys.readouterr().out
-    terminal_tables.print_classes(rows)
-    out = capsys.readouterr().out
-    assert "disputed" in out
-    assert "Disputed:" in out
 
 
 @pytest.mark.parametrize(("term", "shows"), [("xterm", True), ("dumb", False)])

@@ -16,7 +16,8 @@ import class_uncertainty as cu
 from class_uncertainty.posthoc.diagnosis import BY_COST
 from class_uncertainty.posthoc.written_predictions import PredictionTable, write_predictions
 from class_uncertainty.reporting.audit_page import render
-from class_uncertainty.reporting.audit_terminal import print_audit
+from class_uncertainty.reporting.audit_view import audit_lines
+from class_uncertainty.reporting.terminal import Verbosity
 from class_uncertainty.workflows import audit as audit_module
 from class_uncertainty.workflows.audit import audit_file
 
@@ -239,7 +240,7 @@ def test_the_decisions_of_a_file_are_judged_and_not_its_most_probable_classes(tm
     assert not any("another prior" in note for note in audit.notes)
 
 
-def test_the_costs_that_a_model_decides_by_are_read_and_verdicts_are_not_of_what_they_make_worse(tmp_path, capsys):
+def test_the_costs_that_a_model_decides_by_are_read_and_verdicts_are_not_of_what_they_make_worse(tmp_path):
     """Missing a rare example costs 9: the common class is often wrong on purpose, and nothing is wrong with that."""
     rng, labels = np.random.default_rng(0), np.repeat([0, 1], [400, 200])
     rare = np.clip(rng.normal(0.25 + 0.5 * labels, 0.15), 0.01, 0.99)
@@ -254,10 +255,9 @@ def test_the_costs_that_a_model_decides_by_are_read_and_verdicts_are_not_of_what
     assert audit.verdicts == ()
     assert audit.summary.startswith(BY_COST)
     assert audit.document()["summary"] == audit.summary
-    print_audit(audit)
-    out = " ".join(capsys.readouterr().out.split())
-    assert out.startswith(BY_COST)  # before verdicts and table
-    assert out.index("verdict, ") < out.index("without costs")  # two lines of a heading
+    out = " ".join(audit_lines(audit, Verbosity.NORMAL, 80))
+    assert BY_COST in out
+    assert "verdict, without costs" in out
     page = render(audit, tmp_path)
     assert f'<p class="lead">{BY_COST}' in page
     assert BY_COST in page.partition("<h2>All classes</h2>")[2].partition("<table")[0]

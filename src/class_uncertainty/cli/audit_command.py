@@ -4,9 +4,7 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from class_uncertainty.cli.options import FORCE, JSON, argument, optional
+from class_uncertainty.cli.options import EXPLAIN, FORCE, JSON, QUIET, VERBOSE, argument, optional
 from class_uncertainty.errors import InputError
 from class_uncertainty.io import blank_mark, check_ending, check_replaceable, origin, signed, write_whole
 from class_uncertainty.text import tell
@@ -36,7 +34,9 @@ def audit(
     prior: Annotated[str | None, optional(PRIOR, "NUMBERS|FILE")] = None,
     costs: Annotated[Path | None, optional(COSTS, "FILE.csv")] = None,
     force: FORCE = False,
-    all_classes: Annotated[bool, typer.Option("--all-classes", help="List every class.")] = False,
+    verbose: VERBOSE = False,
+    quiet: QUIET = False,
+    explain: EXPLAIN = False,
     as_json: JSON = False,
 ) -> None:
     """Show which classes saved predictions fail on, and why.
@@ -52,9 +52,11 @@ def audit(
     from class_uncertainty.posthoc.goal import read_numbers
     from class_uncertainty.posthoc.run_changes import read_record, run_changes
     from class_uncertainty.posthoc.written_predictions import files_read
-    from class_uncertainty.reporting import audit_page, audit_terminal, terminal
+    from class_uncertainty.reporting import audit_page, terminal
+    from class_uncertainty.reporting.audit_view import audit_lines
     from class_uncertainty.workflows.audit import audit_file
 
+    verbosity = terminal.Verbosity.of(verbose, quiet)
     conditions = [parse_condition(text, has_baseline=baseline is not None) for text in fail_if or []]
     earlier = read_record(baseline) if baseline else None
     if report and save and report.resolve() == save.resolve():
@@ -86,10 +88,7 @@ def audit(
     if as_json:
         terminal.print_json(document)
     else:
-        audit_terminal.print_audit(audited, all_classes)
-        if changes:
-            audit_terminal.print_changes(changes)
-        terminal.say(*(f"wrote {file}" for file in files)) if files else None
+        terminal.show_lines(audit_lines(audited, verbosity, terminal.line_width(), changes, files), explain)
     for line in lines:
         tell(line)
     if lines:

@@ -50,7 +50,7 @@ def compare(
     if choose_lr:
         check_choosing(rates, numbers)
     with start(command, data, *([] if choose_on is None else [choose_on])) as running:
-        from class_uncertainty.reporting import terminal_tables
+        from class_uncertainty.reporting.compare_view import compare_lines
         from class_uncertainty.workflows.compare import compare as compare_methods
 
         dataset, known = running.prepare(data)
@@ -73,4 +73,5 @@ def compare(
             retrain_older=command.retrain_older,
             **known,
         )
-        running.answer(running.show(comparison, terminal_tables.print_comparison))
+        running.show_lines(compare_lines(comparison, *running.room))
+        running.answer(comparison.document())

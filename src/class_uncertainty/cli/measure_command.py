@@ -39,14 +39,16 @@ def measure(
     if names:
         compared_estimators(names, members, rates or [None])
     with start(command, data) as running:
-        from class_uncertainty.reporting import terminal_tables
+        from class_uncertainty.reporting.measure_view import estimator_lines, measure_lines
         from class_uncertainty.workflows.measure import compare_estimators
         from class_uncertainty.workflows.measure import measure as measure_classes
 
         dataset, known = running.prepare(data)
         if names:
             comparison = compare_estimators(dataset, names, members, lrs=rates, **known)
-            running.answer(running.show(comparison, terminal_tables.print_estimator_comparison))
+            running.show_lines(estimator_lines(comparison, *running.room))
+            running.answer(comparison.document())
         else:
             measured = measure_classes(dataset, estimator=estimator, members=members, score=score, lr=lr, **known)
-            running.answer(running.show(measured, terminal_tables.print_measured))
+            running.show_lines(measure_lines(measured, *running.room))
+            running.answer(measured.document())

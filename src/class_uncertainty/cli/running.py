@@ -17,7 +17,6 @@ from class_uncertainty.io import check_unread
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.reporting import terminal
 from class_uncertainty.reporting.data_view import describe_data
-from class_uncertainty.reporting.glossary import explained
 from class_uncertainty.reporting.news_view import print_news
 from class_uncertainty.reporting.progress import LiveProgress
 from class_uncertainty.reporting.terminal import Verbosity
@@ -57,9 +56,12 @@ class Running:
     @property
     def verbosity(self) -> Verbosity:
         """How much is printed for people."""
-        if self.command.quiet:
-            return Verbosity.QUIET
-        return Verbosity.VERBOSE if self.command.verbose else Verbosity.NORMAL
+        return Verbosity.of(self.command.verbose, self.command.quiet)
+
+    @property
+    def room(self) -> tuple[Verbosity, int]:
+        """How much is printed for people, and in how many columns."""
+        return self.verbosity, terminal.line_width()
 
     def say(self, *lines: str) -> None:
         """Print lines before the answer; silent where JSON or the last block alone is asked for."""
@@ -78,10 +80,8 @@ class Running:
     def show_lines(self, lines: Sequence[str]) -> None:
         """Print the answer and, with --explain, what its words mean; silent where JSON is asked for."""
         self.announce()
-        if self.command.as_json:
-            return
-        meanings = explained(lines) if self.command.explain else []
-        terminal.say(*lines, *meanings, width=terminal.line_width())
+        if not self.command.as_json:
+            terminal.show_lines(lines, self.command.explain)
 
     @contextmanager
     def loader(self, read: Callable[..., Dataset] = load_named) -> Iterator[Callable[..., Dataset]]:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 def start(command: Command, *data: str, create: bool = True) -> "AbstractContextManager[Running]":
     """Check the shared options and the names of data, and open the store, a new one too where `create` is true."""
     from class_uncertainty.data.sources import parse_name
+    from class_uncertainty.reporting.terminal import Verbosity
     from class_uncertainty.runs.settings import Settings
     from class_uncertainty.text import seconds
 
-    if command.quiet and command.verbose:
-        raise InputError("--quiet and --verbose are both given: give one of them.")
+    Verbosity.of(command.verbose, command.quiet)
     budget = seconds(command.budget)
     name, changes = _parse_recipe(command)
     for given in data:

@@ -43,7 +43,7 @@ def train(
     Lane(method, seed, lr)
     options.check_estimate(estimator, members, score)
     with start(command, data) as running:
-        from class_uncertainty.reporting.terminal_tables import print_comparison
+        from class_uncertainty.reporting.compare_view import compare_lines
         from class_uncertainty.training.saved_model import files_of
         from class_uncertainty.workflows.compare import Comparison
         from class_uncertainty.workflows.train import train as train_network
@@ -61,7 +61,7 @@ def train(
             embed_weights=embed_weights,
             **known,
         )
-        running.show(Comparison(dataset, (trained.result,), trained.estimate), print_comparison)
+        running.show_lines(compare_lines(Comparison(dataset, (trained.result,), trained.estimate), *running.room))
         if trained.files:
             running.say(*(f"wrote {file}" for file in trained.files))
         else:

@@ -9,7 +9,6 @@ from class_uncertainty.paper.ledger import Remaining
 from class_uncertainty.paper.outcomes import COLLAPSED, Outcome, gains, published, without_repeats
 from class_uncertainty.paper.printed_tables import TABLES, Cell, Row
 from class_uncertainty.paper.reproduction import Reproduction, shift
-from class_uncertainty.reporting.column_notes import Notes, notes_on
 from class_uncertainty.reporting.section import describe_collapsed, describe_marks, describe_network
 from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.runs.rows import marked, shared_marks
@@ -27,10 +26,10 @@ AGREEMENT = {
     COLLAPSED: ONE_CLASS,
 }
 GAINED = {"better": ERRORS, "even": "within two standard errors", "worse": ERRORS, COLLAPSED: ONE_CLASS}
-CELL_NOTES: Notes = {
-    ("ours",): "Ours: class-mean error in percent, ± standard deviation over n seeds, at the last epoch.",
-    ("gap",): "Gap: ours less printed, in standard deviations.",
-    ("cost",): "Cost: trainings for the row, with those that measured uncertainty and chose its learning rate.",
+CELL_NOTES = {
+    "ours": "Ours: class-mean error in percent, ± standard deviation over n seeds, at the last epoch.",
+    "gap": "Gap: ours less printed, in standard deviations.",
+    "cost": "Cost: trainings for the row, with those that measured uncertainty and chose its learning rate.",
 }
 SVHN_CLASSES = 10  # from here on the classes of SVCI-20 are SVHN's, before it CIFAR-10's
 
@@ -333,9 +332,9 @@ def print_reproduction(reproduction: Reproduction) -> None:
     if not tables:
         say("Nothing of it is stored.")
     elif reproduction.outcomes:
-        hidden = [column for columns in CELL_NOTES for column in columns if column not in shown]
         verdicts = {one.verdict for one in reproduction.outcomes} if "verdict" in shown else set()
-        say(*notes_on(CELL_NOTES, hidden), *_explained(AGREEMENT, verdicts))
+        notes = [note for column, note in CELL_NOTES.items() if column in shown]
+        say(*notes, *_explained(AGREEMENT, verdicts))
     say(*describe_marks(reproduction.marks))
 
 

@@ -61,6 +61,9 @@ class AuditedClass:
     kind: str  # of the verdict, a key of KINDS; "" where nothing is wrong
     verdict: str  # one sentence
     precision: float | None = None  # of the predictions of the class; None in audits of earlier versions
+    # of the error's interval that holds for all judged classes at once, as verdicts do; None in earlier versions
+    low_together: float | None = None
+    high_together: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,6 +245,7 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
     eces = [calibration_error(p[:, c], labels == c) if tally.examples[c] else None for c in range(number)]
     classwise = float(np.mean([ece for ece in eces if ece is not None]))
     precisions = precisions_by_class(judged.outcomes.guesses, labels, number)
+    together = intervals.share_interval(tally.by_class, tally.examples, intervals.level_of_all(tally.examples))
     rows = []
     for c, (verdict, cause, change) in enumerate(zip(verdicts, causes, changes.classes, strict=True)):
         evidence, present = verdict.evidence, bool(tally.examples[c])
@@ -267,6 +271,8 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
             kind=cause.kind,
             verdict=cause.text,
             precision=None if np.isnan(precisions[c]) else float(precisions[c]),
+            low_together=float(together[0][c]),
+            high_together=float(together[1][c]),
         )
         rows.append(row)
     figures = _figures(judged, tally, classwise, issues, changes.mean, taus)

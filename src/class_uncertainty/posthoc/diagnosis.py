@@ -11,13 +11,14 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.measures.uncertainty import check_labels, check_rows_or_members
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.adjustment import adjust
-from class_uncertainty.posthoc.intervals import LEVEL, design_effects, design_effects_of_rest
+from class_uncertainty.posthoc.intervals import LEVEL, design_effects, design_effects_of_rest, level_of_all
 from class_uncertainty.text import amount_of, decimal, enumerated, in_list
 
 APART = 5.0  # percentage points by which a class must be worse than the others to be spoken of,
 APART_SHARE = 0.5  # and how much of their error: where all classes are hard, a training shifts their borders
 SCARCE = 0.5  # of the median count: a class with no more is rare
 MAJORITY = 0.5  # of a class's excess or errors: what explains as much is the reason
+MOSTLY = 0.5  # of the classes: where more cannot be judged, that is the verdict
 WIDE = 40.0  # percentage points: a wider interval says nothing
 NEAR = 15.0  # percentage points above the others: a rare class is easy where its whole interval stays below that,
 EASY = 50.0  # and its error below so many percent: however hard the others are, most of its examples are right
@@ -33,7 +34,7 @@ KINDS = {  # of verdicts; "" is said of a class with which nothing is wrong
     "confused": "confused",
     "noise": "label noise",
     "scarce": "few examples",
-    "threshold": "threshold",
+    "threshold": "wrong threshold",
     "unclear": "cause unclear",
     "unknown": "too few test examples",
     "easy": "rare but easy",
@@ -218,7 +219,11 @@ def diagnose(
     kinds = [_kind(row, *tested) for row, tested in zip(rows, tests, strict=True)]
     kinds = _of_two(kinds) if number == 2 else kinds
     is_moved = (before.confusion != after.confusion).any(axis=1).tolist()
-    texts = [_text(*of_class, level) for of_class in zip(names, rows, kinds, is_moved, strict=True)]
+    together = intervals.share_interval(
+        before.by_class / of_errors[0], before.examples / of_errors[0], level_of_all(before.examples, level)
+    )
+    ends = np.stack(together, axis=1).tolist()
+    texts = [_text(*of_class, level) for of_class in zip(names, rows, kinds, ends, is_moved, strict=True)]
     blank: dict[str, Any] = dict.fromkeys(OF_EXAMPLES, np.nan)
     shown = [row if row.examples else replace(row, **blank) for row in rows]
     return tuple(Verdict(*of_class) for of_class in zip(names, kinds, texts, shown, strict=True))
@@ -241,8 +246,13 @@ def nothing_wrong(error: float) -> str:
     return f"No class can stand out at a class-mean error of {error:.0f} %: the model has learnt too little."
 
 
-def verdict_summary(worse: Sequence[tuple[str, str]], classes: int, error: float) -> str:
-    """All verdicts in a sentence: of so many classes, those that are clearly worse, with what each is in words."""
+def verdict_summary(worse: Sequence[tuple[str, str]], classes: int, error: float, unjudged: int = 0) -> str:
+    """All verdicts in a sentence: of so many classes, those that are clearly worse, with what each is in words.
+
+    Where none is, it says first whether most classes are `unjudged`, with too few examples.
+    """
+    if not worse and unjudged > MOSTLY * classes:
+        return f"{unjudged:,} of {classes:,} classes have too few examples to be judged; no other is clearly worse."
     if not worse:
         return nothing_wrong(error)
     named = enumerated([f"{in_list(name)} ({kind})" for name, kind in worse], NAMED)
@@ -311,19 +321,22 @@ def _of_two(kinds: Sequence[str]) -> list[str]:
     return ["" if kind == "easy" and "threshold" in moved else kind for kind in moved]
 
 
-def _text(name: str, row: ClassEvidence, kind: str, is_moved: bool, level: float) -> str:
-    """The verdict as one sentence; adjusting may move predictions and leave the error as it is."""
+def _text(name: str, row: ClassEvidence, kind: str, ends: Sequence[float], is_moved: bool, level: float) -> str:
+    """The verdict as one sentence; adjusting may move predictions and leave the error as it is.
+
+    The error's interval has the `ends` that hold for all judged classes at once, as the verdicts do.
+    """
     if not kind:
         return ""
     number = f"{row.examples:,} test example{'' if row.examples == 1 else 's'}"
-    interval = f"{100 * (1 - level):g} % interval {row.low:.0f} to {row.high:.0f} %"
+    interval = f"{100 * (1 - level):g} % interval {ends[0]:.0f} to {ends[1]:.0f} %"
     error = f"{name}: {row.error:.0f} % of {number} wrong ({interval})"
     worse, alone = f"{error}, of the others {row.others:.0f} %", "adjusting for the counts alone"
     trained = amount_of(row.count, "training example", "training examples")
     few = amount_of(row.count, "training example is little", "training examples are few")
-    ends = (row.change_low, row.change_high)  # with decimals where one would look as if it were 0
-    digits = next((digits for digits in (0, 1) if all(round(end, digits) for end in ends)), 2)
-    change, low, high = (decimal(points, digits, "+") for points in (row.change, *ends))
+    change_ends = (row.change_low, row.change_high)  # with decimals where one would look as if it were 0
+    digits = next((digits for digits in (0, 1) if all(round(end, digits) for end in change_ends)), 2)
+    change, low, high = (decimal(points, digits, "+") for points in (row.change, *change_ends))
     by = f"{change} {'point' if change in ('-1', '+1') else 'points'} ({low} to {high})"
     once = " once adjusted for the counts" if is_moved else ""
     stays = f" and leaves {row.adjusted:.0f} %" if row.adjusted > row.others + APART else ""

@@ -9,19 +9,20 @@ from numpy.typing import NDArray
 from class_uncertainty.metrics import prior_weights
 from class_uncertainty.posthoc.goal import Goal, paired_sum
 from class_uncertainty.posthoc.intervals import (
+    HANDFUL,
     LEVEL,
     change_interval,
     changed,
     design_effects,
     error_intervals,
     interval_of_mean,
+    level_of_all,
     loss_interval,
     paired_reach,
     sum_by_class,
 )
 from class_uncertainty.text import decimal
 
-HANDFUL = 10  # test examples: a class with fewer says little
 NEEDED = 0.5  # of a gain: where classes with a HANDFUL bring more, the gain hangs on them
 
 
@@ -125,8 +126,8 @@ def price(
     effect = design_effects(after - before, np.zeros_like(labels), 1, groups).item()
     by_class = list(zip(better.tolist(), worse.tolist(), examples.tolist(), effects.tolist(), strict=True))
     changes = tuple(_change(*numbers) for numbers in by_class)
-    corrected_level = LEVEL / max(int((examples >= HANDFUL).sum()), 1)
-    together = tuple(_change(*numbers, corrected_level) for numbers in by_class)
+    level = level_of_all(examples)
+    together = tuple(_change(*numbers, level) for numbers in by_class)
     weights = (examples > 0) / np.count_nonzero(examples)
     mean = change_of_mean(changes, weights)
     mean = _allowing_for(groups, mean, 100 * (after - before) * weights[labels] / examples[labels])

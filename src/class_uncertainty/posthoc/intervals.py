@@ -7,7 +7,18 @@ from numpy.typing import ArrayLike, NDArray
 
 LEVEL = 0.05  # intervals hold the truth, and no test errs, with at least about 1 - LEVEL
 
+HANDFUL = 10  # test examples: a class with fewer says little
+
 Numbers = NDArray[np.float64]
+
+
+def level_of_all(examples: ArrayLike, level: float = LEVEL) -> float:
+    """The level of each class's interval at which those of all judged classes hold at once: Bonferroni's.
+
+    Judged are classes with a HANDFUL of their examples (C,).
+    """
+    judged = int(np.count_nonzero(np.asarray(examples) >= HANDFUL))
+    return level / max(judged, 1)
 
 
 def share_interval(part: ArrayLike, whole: ArrayLike, level: float = LEVEL) -> tuple[Numbers, Numbers]:
@@ -98,21 +109,6 @@ def _wilson(part: ArrayLike, whole: ArrayLike, level: float) -> tuple[Numbers, N
     k, n, z = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64), normal_quantile(level)
     centre, spread = k + z**2 / 2, z * np.sqrt(k * (n - k) / n + z**2 / 4)
     return k / n, (centre - spread) / (n + z**2), (centre + spread) / (n + z**2)
-
-
-def paired_p(better: ArrayLike, worse: ArrayLike) -> Numbers:
-    """Two-sided P that paired changes are chance: the exact sign test (McNemar's), elementwise."""
-    b, w = (np.asarray(values, dtype=np.float64) for values in (better, worse))
-    return np.minimum(2 * np.minimum(at_least(b, b + w, 0.5), at_least(w, b + w, 0.5)), 1)
-
-
-def unpaired_p(part: ArrayLike, whole: ArrayLike, earlier_part: ArrayLike, earlier_whole: ArrayLike) -> Numbers:
-    """Two-sided P that two shares of different examples are equal: twice Fisher's smaller tail, elementwise."""
-    from scipy.stats import hypergeom
-
-    k, n, j, m = (np.asarray(values, dtype=np.int64) for values in (part, whole, earlier_part, earlier_whole))
-    tails = hypergeom.sf(k - 1, n + m, k + j, n), hypergeom.cdf(k, n + m, k + j, n)
-    return np.minimum(2 * np.minimum(*tails), 1)
 
 
 def normal_quantile(level: float = LEVEL) -> float:

@@ -14,7 +14,7 @@ from class_uncertainty.io import check_record, from_document, near, parse_json, 
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.class_audit import AuditedClass, AuditRecord
 from class_uncertainty.posthoc.error_changes import ErrorChange, price
-from class_uncertainty.posthoc.intervals import LEVEL
+from class_uncertainty.posthoc.intervals import HANDFUL, LEVEL, level_of_all
 from class_uncertainty.text import decimal, listed, read_faults
 
 UNTESTED = {"ece": "ECE", "classwise_ece": "classwise ECE", "nll": "NLL"}  # figures without an interval of the change
@@ -22,7 +22,10 @@ UNTESTED = {"ece": "ECE", "classwise_ece": "classwise ECE", "nll": "NLL"}  # fig
 
 @dataclass(frozen=True)
 class ClassChange:
-    """A class in both runs. Errors are in percent, the change in points with its 95 % interval."""
+    """A class in both runs. Errors are in percent, the change in points with its 95 % interval.
+
+    The ends `together` are those of intervals that hold for all judged classes at once.
+    """
 
     name: str
     before: float
@@ -30,12 +33,15 @@ class ClassChange:
     change: float
     low: float
     high: float
-    p: float  # that it is chance, corrected by Holm over all classes
+    low_together: float
+    high_together: float
     examples: int  # of the later run
 
     @property
     def is_clear(self) -> bool:
-        return self.p <= LEVEL
+        """Whether a judged class changes by more than chance, with all classes tested."""
+        holds_zero = self.low_together <= 0 <= self.high_together
+        return self.examples >= HANDFUL and not holds_zero
 
 
 @dataclass(frozen=True)
@@ -101,10 +107,21 @@ def run_changes(now: AuditRecord, earlier: AuditRecord) -> RunChanges:
         raise InputError("the two audits have no class with examples in common: nothing can be compared.")
     paired = now.fingerprint == earlier.fingerprint
     rows, old = ([side[name] for name in names] for side in (after, before))
-    mean, overall, by_class, p = _paired(now, earlier) if paired else _unpaired(_counts(rows), _counts(old))
+    if paired:
+        mean, overall, by_class, together = _paired(now, earlier)
+    else:
+        mean, overall, by_class, together = _unpaired(_counts(rows), _counts(old))
     changes = [
-        ClassChange(row.name, one.error or 0.0, row.error or 0.0, **asdict(change), p=chance, examples=row.examples)
-        for row, one, change, chance in zip(rows, old, by_class, intervals.holm(p).tolist(), strict=True)
+        ClassChange(
+            row.name,
+            one.error or 0.0,
+            row.error or 0.0,
+            **asdict(change),
+            low_together=of_all.low,
+            high_together=of_all.high,
+            examples=row.examples,
+        )
+        for row, one, change, of_all in zip(rows, old, by_class, together, strict=True)
     ]
     figures = {name: (getattr(earlier.figures, name), getattr(now.figures, name)) for name in UNTESTED}
     new, gone = (tuple(name for name in one if name not in other) for one, other in ((after, before), (before, after)))
@@ -113,30 +130,34 @@ def run_changes(now: AuditRecord, earlier: AuditRecord) -> RunChanges:
 
 
 Counts = tuple[NDArray[np.float64], NDArray[np.float64]]  # (C,) wrong examples, and examples
-Changes = tuple[ErrorChange, ErrorChange, Sequence[ErrorChange], NDArray[np.float64]]  # mean, overall, classes, their p
+# of the mean, overall, of the classes, and of the classes with intervals that hold for all of them at once
+Changes = tuple[ErrorChange, ErrorChange, Sequence[ErrorChange], Sequence[ErrorChange]]
 
 
 def _paired(now: AuditRecord, earlier: AuditRecord) -> Changes:
     """Of the same examples; classes without any are left out."""
     labels, number = now.labels, len(now.classes)
     changes = price(earlier.outcomes, now.outcomes, labels, number)
-    p = intervals.paired_p(*intervals.changed(earlier.outcomes, now.outcomes, labels, number))
     present = np.flatnonzero(changes.examples)
-    return changes.mean, changes.overall, [changes.classes[c] for c in present], p[present]
+    by_class = [changes.classes[c] for c in present]
+    return changes.mean, changes.overall, by_class, [changes.corrected[c] for c in present]
 
 
 def _unpaired(rows: Counts, old: Counts) -> Changes:
     """Of different examples of the same classes."""
-    low, high = intervals.difference_interval(*rows, *old)
     errors, errors_before = (100 * wrong / examples for wrong, examples in (rows, old))
-    by_class = [ErrorChange(*map(float, numbers)) for numbers in zip(errors - errors_before, low, high, strict=True)]
+
+    def changes(level: float) -> list[ErrorChange]:
+        low, high = intervals.difference_interval(*rows, *old, level)
+        return [ErrorChange(*map(float, numbers)) for numbers in zip(errors - errors_before, low, high, strict=True)]
+
     mean = float(np.mean(errors - errors_before))
     reach = math.hypot(*(intervals.mean_reach(*side) for side in (rows, old)))
     sums = [float(values.sum()) for values in (*rows, *old)]
     overall = 100 * (sums[0] / sums[1] - sums[2] / sums[3])
     overall_low, overall_high = map(float, intervals.difference_interval(*sums))
     means = ErrorChange(mean, mean - reach, mean + reach), ErrorChange(overall, overall_low, overall_high)
-    return *means, by_class, intervals.unpaired_p(*rows, *old)
+    return *means, changes(LEVEL), changes(level_of_all(rows[1]))
 
 
 def _counts(rows: Sequence[AuditedClass]) -> Counts:

@@ -13,7 +13,7 @@ from class_uncertainty.posthoc.error_changes import ErrorChange
 from class_uncertainty.posthoc.run_changes import RunChanges
 from class_uncertainty.reporting import chart_style, page_columns
 from class_uncertainty.reporting.audit_examples import audit_examples
-from class_uncertainty.reporting.audit_terminal import adjusted_text, change_sentences
+from class_uncertainty.reporting.audit_view import adjusted_text, change_sentences
 from class_uncertainty.reporting.glossary import GLOSSARY
 from class_uncertainty.reporting.html_page import AT_ONCE, check_place, load_template, write_marked
 from class_uncertainty.reporting.page_examples import links_files, opening, page_data
@@ -23,7 +23,8 @@ from class_uncertainty.workflows.audit import Audit
 MOST_FINDINGS = 12
 MOST_CONFUSIONS = 500
 MOST_ISSUES = 500
-TERMS = ["Adjusted for the counts", "Class-mean error", "ECE", "Interval, 95 %", "NLL", "Overall error"]
+TERMS = ["Adjusting, adjusted for the counts", "Class mean, class-mean error", "ECE", "Interval, 95 %", "NLL"]
+TERMS += ["Overall, overall error"]
 TERMS += ["Precision, recall, F1", "Uncertainty (μ^U)", "Worst tenth", *(word.capitalize() for word in KINDS.values())]
 TWO_CLASS_TERMS = ["AUC, average precision", "Threshold"]
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG
 from class_uncertainty.reporting import ladder_view
+from class_uncertainty.reporting.compare_view import leaderboard
 from class_uncertainty.reporting.fix_view import rung_lines
 from class_uncertainty.reporting.terminal import line_width, say
-from class_uncertainty.reporting.terminal_tables import print_methods
 from class_uncertainty.runs.rows import method_rows
 from class_uncertainty.runs.watcher import Decided, Diagnosed, News, RowTrained, RungsJudged
 
@@ -38,7 +38,7 @@ def print_news(pieces: Sequence[News]) -> None:
         if isinstance(news, Decided):
             say(news.why)
     if results := [result for news in pieces if isinstance(news, RowTrained) for result in news.results]:
-        print_methods(method_rows(results))
+        say(*leaderboard(method_rows(results), line_width()))
 
 
 def _rung_line(news: RungsJudged) -> str:

@@ -5,10 +5,11 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from itertools import takewhile
+from itertools import takewhile, zip_longest
+from math import isnan
 from typing import Any
 
 from rich import box
@@ -27,13 +28,16 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from class_uncertainty.errors import InputError
 from class_uncertainty.io import finite
-from class_uncertainty.text import printable, shown, unbroken
+from class_uncertainty.reporting.glossary import explained
+from class_uncertainty.text import decimal, printable, shown, unbroken
 
 NARROWEST = 13  # characters of a word, such as duplicate=0.3, that stay on one line
 PIPE_WIDTH = 160  # of a wide table that goes to a file or another program
 LINE_WIDTH, WIDEST_LINE = 80, 100  # of a sentence: in a pipe, and on a terminal at most
 NO_VALUE = ("", "–")
+MISSING = "-"  # in the place of a number that there is not
 LABEL = 7  # characters of a label before a text, as in 'Kept   '
 FILL = "\N{WORD JOINER}"  # the second cell of a wide character, as 猫; `printable` leaves none in a text
 
@@ -46,6 +50,15 @@ class Verbosity(StrEnum):
     QUIET = "quiet"
     NORMAL = "normal"
     VERBOSE = "verbose"
+
+    @classmethod
+    def of(cls, verbose: bool, quiet: bool) -> "Verbosity":
+        """What --verbose and --quiet ask for."""
+        if verbose and quiet:
+            raise InputError("--quiet and --verbose are both given: give one of them.")
+        if quiet:
+            return cls.QUIET
+        return cls.VERBOSE if verbose else cls.NORMAL
 
 
 def console() -> Console:
@@ -61,7 +74,18 @@ def say(*lines: str, width: int | None = None) -> None:
     In a pipe ± is written as +-.
     """
     text = "\n".join(wrapped(printable(line), width or console().width) for line in lines)
-    console().print(text if sys.stdout.isatty() else text.replace("±", "+-"), markup=False)
+    console().print(_as_output(text), markup=False)
+
+
+def _as_output(text: str) -> str:
+    """The text with +- for ±, where it is read by a program or from a file."""
+    return text if sys.stdout.isatty() else text.replace("±", "+-")
+
+
+def show_lines(lines: Sequence[str], explain: bool = False) -> None:
+    """Print the answer of a command and, where that is asked for, what its words mean."""
+    meanings = explained(lines) if explain else []
+    say(*lines, *meanings, width=line_width())
 
 
 def line_width() -> int:
@@ -79,20 +103,31 @@ def table_lines(columns: Sequence[str], rows: Rows, width: int, words: Sequence[
 def table_rows(columns: Sequence[str], rows: Rows, width: int, words: Sequence[str] = ()) -> list[list[str]]:
     """A table without rules as the lines of its headings and of each row, with two spaces before each column.
 
-    The first column and those of `words` are aligned left, the others right, as numbers are. A first cell that has no
-    room goes on in the next line. Nothing is dropped.
+    The first column and those of `words` are aligned left, the others right, as numbers are. Of the former, cells that
+    have no room go on in the next line. Nothing is dropped.
     """
-    cells = [[shown(printable(cell)) for cell in row] for row in (columns, *rows)]
-    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
-    room = width - sum(widths[1:]) - 2 * len(widths)
-    widths[0] = min(widths[0], max(room, NARROWEST))
+    cells = [[_as_output(shown(printable(cell))) for cell in row] for row in (columns, *rows)]
     is_left = [i == 0 or column in words for i, column in enumerate(columns)]
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    _make_room(widths, [i for i in range(len(widths)) if is_left[i]], width - 2 * len(widths))
     lines = []
-    for first, *others in cells:
-        name, *more = _folded(first, widths[0])
-        padded = [_padded(cell, widths[i], is_left[i]) for i, cell in enumerate([name, *others])]
-        lines.append([("  " + "  ".join(padded)).rstrip(), *(f"  {part}" for part in more)])
+    for row in cells:
+        parts = [_folded(cell, widths[i]) if is_left[i] else [cell] for i, cell in enumerate(row)]
+        of_row = []
+        for line in zip_longest(*parts, fillvalue=""):
+            padded = [_padded(cell, widths[i], is_left[i]) for i, cell in enumerate(line)]
+            of_row.append(("  " + "  ".join(padded)).rstrip())
+        lines.append(of_row)
     return lines
+
+
+def _make_room(widths: list[int], folding: Sequence[int], room: int) -> None:
+    """Narrow the widest of the columns that fold until all fit, or each is NARROWEST."""
+    while sum(widths) > room:
+        widest = max(folding, key=lambda i: widths[i])
+        if widths[widest] <= NARROWEST:
+            return
+        widths[widest] -= 1
 
 
 def _padded(cell: str, width: int, is_left: bool) -> str:
@@ -114,6 +149,35 @@ def labelled_lines(label: str, text: str, width: int) -> list[str]:
     """'Kept   one network, ...': a text behind its label, indented where it goes on."""
     first, *others = wrapped(printable(text), width - LABEL, cuts_words=True).split("\n")
     return [f"{label:<{LABEL}}{first}", *(" " * LABEL + line for line in others)]
+
+
+def figure(value: float | None, digits: int = 1, sign: str = "") -> str:
+    """A number of a table; MISSING for None and NaN."""
+    return MISSING if value is None or isnan(value) else decimal(value, digits, sign)
+
+
+def span(low: float | None, high: float | None, digits: int = 0, sign: str = "") -> str:
+    """'3 to 12', the interval of a number; MISSING where it is not known."""
+    if low is None or high is None or isnan(low) or isnan(high):
+        return MISSING
+    return f"{decimal(low, digits, sign)} to {decimal(high, digits, sign)}"
+
+
+def cells_in_order(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
+    """The columns of a table whose rows are dictionaries, and the rows; a column that no row has a value in is gone."""
+    columns = [column for column in rows[0] if any(row[column] not in ("", MISSING) for row in rows)]
+    return columns, [[row[column] for column in columns] for row in rows]
+
+
+def in_blocks(blocks: Iterable[Sequence[str]], width: int) -> list[str]:
+    """The lines of all blocks that have any, wrapped, with an empty line between two blocks."""
+    lines: list[str] = []
+    for block in filter(None, blocks):
+        if lines:
+            lines.append("")
+        for line in block:
+            lines += wrapped(printable(line), width).split("\n")
+    return lines
 
 
 def wrapped(line: str, width: int, cuts_words: bool = False) -> str:

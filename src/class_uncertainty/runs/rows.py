@@ -13,7 +13,13 @@ from class_uncertainty.methods import MAKERS, METHODS, parse_name
 from class_uncertainty.metrics import rank_correlation
 from class_uncertainty.posthoc.intervals import error_intervals
 from class_uncertainty.runs.measurement import Measurement, class_vector
-from class_uncertainty.runs.significance import aso, corrected_confidence
+from class_uncertainty.runs.significance import (
+    aso,
+    corrected_confidence,
+    gain_interval,
+    paired_differences,
+    tells_chance,
+)
 from class_uncertainty.training import Result
 
 RANKS_APART = 2  # of rarity and uncertainty, at least, for a class to be harder or easier than its count suggests
@@ -164,13 +170,24 @@ class MethodRow:
     seedless: bool = False  # all seeds gave the same scores to the last digit: nothing is drawn
     has_rate: bool = True  # whether `lr` changes anything
     marks: tuple[str, ...] = ()  # what sets its runs apart, in a word or two
+    compared_with: str | None = None  # the row that it was tested against, its counterpart or else naive
+    compared_gain: float | None = None  # that row's error less this one's
+    compared_low: float | None = None  # its paired t interval over the seeds, corrected for the number of tests
+    compared_high: float | None = None
+
+    @property
+    def is_clear(self) -> bool | None:
+        """Whether `compared_gain` is more than the chance of the seeds; None where they do not tell."""
+        if self.compared_low is None or self.compared_high is None:
+            return None
+        return self.compared_low > 0 or self.compared_high < 0
 
 
 @dataclass(frozen=True)
-class _Errors:
-    """The errors of the runs by method and learning rate."""
+class _Runs:
+    """The results by method and learning rate."""
 
-    runs: dict[str, dict[float, list[float]]]
+    groups: dict[str, dict[float, list[Result]]]
     chosen: Mapping[str, float]  # the learning rate that was chosen for a method
 
     def rate(self, other: str, method: str, lr: float) -> float | None:
@@ -178,14 +195,15 @@ class _Errors:
 
         The rate chosen for the other, if the row is at the one chosen for it; else the row's; else the other's only.
         """
-        rates = self.runs.get(other, {})
+        rates = self.groups.get(other, {})
         if self.chosen.get(method) == lr and self.chosen.get(other) in rates:
             return self.chosen[other]
         return lr if lr in rates else next(iter(rates)) if len(rates) == 1 else None
 
-    def beside(self, other: str, method: str, lr: float) -> list[float]:
+    def beside(self, other: str, method: str, lr: float) -> list[Result]:
+        """The results of another method that a row is compared with."""
         rate = self.rate(other, method, lr)
-        return [] if rate is None else self.runs[other][rate]
+        return [] if rate is None else self.groups[other][rate]
 
 
 GroupKey = tuple[str, str, float]  # method, plan, learning rate
@@ -205,19 +223,59 @@ def method_rows(
     groups: dict[GroupKey, list[Result]] = {}
     for result in results:  # a row that was redefined differs in its plan
         groups.setdefault((result.method, repr(sorted(result.plan.items())), result.lr), []).append(result)
-    runs: dict[str, dict[float, list[float]]] = {}
+    by_method: dict[str, dict[float, list[Result]]] = {}
     for (method, _, lr), group in groups.items():  # of a redefined row, what was stored last
-        runs.setdefault(method, {})[lr] = _group_errors(group)
-    errors, pairs = _Errors(runs, chosen or {}), dict[GroupKey, tuple[str, list[float]]]()
-    for (method, plan, lr), group in groups.items():
-        other = _present(counterpart_of(method), runs) if against == COUNTERPART else against
-        sides = _group_errors(group), errors.beside(other, method, lr)
+        by_method.setdefault(method, {})[lr] = group
+    runs = _Runs(by_method, chosen or {})
+    pairs: dict[GroupKey, tuple[str, list[float]]] = {}
+    gains: dict[GroupKey, _PairedGain] = {}
+    for key, group in groups.items():
+        method, _, lr = key
+        other = _present(counterpart_of(method), by_method) if against == COUNTERPART else against
+        beside = runs.beside(other, method, lr)
+        sides = _group_errors(group), _group_errors(beside)
         if other != method and all(sides) and not all(map(is_constant, sides)):  # without chance, nothing to test
-            pairs[method, plan, lr] = other, sides[1]
+            pairs[key] = other, sides[1]
+        if not sides[1] and against == COUNTERPART:
+            other = "naive"
+            beside = runs.beside(other, method, lr)
+        if other != method and sides[0] and _group_errors(beside):
+            gains[key] = _PairedGain.of(other, group, beside)
     confidence = corrected_confidence(len(pairs))
-    return [
-        _method_row(key, group, errors, pairs.get(key), confidence, measuring_cost) for key, group in groups.items()
-    ]
+    gain_confidence = corrected_confidence(sum(tells_chance(gain.differences) for gain in gains.values()))
+    rows = []
+    for key, group in groups.items():
+        row = _method_row(key, group, runs, pairs.get(key), confidence, measuring_cost)
+        if key in gains:
+            row = gains[key].added_to(row, gain_confidence)
+        rows.append(row)
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class _PairedGain:
+    """What a row gains over another one."""
+
+    other: str
+    gain: float  # over the seeds that both have or, where there are none, between the means
+    differences: NDArray[np.float64]  # (n,) of the seeds that both have
+
+    @classmethod
+    def of(cls, other: str, group: Sequence[Result], beside: Sequence[Result]) -> "_PairedGain":
+        differences = paired_differences(_errors_by_seed(group), _errors_by_seed(beside))
+        if len(differences):
+            gain = differences.mean()
+        else:
+            gain = np.mean(_group_errors(beside)) - np.mean(_group_errors(group))
+        return cls(other, float(gain), differences)
+
+    def added_to(self, row: MethodRow, confidence: float) -> MethodRow:
+        """The row with the gain and, where the seeds tell chance, its interval."""
+        row = replace(row, compared_with=self.other, compared_gain=self.gain)
+        if not tells_chance(self.differences):
+            return row
+        low, high = gain_interval(self.differences, confidence)
+        return replace(row, compared_low=low, compared_high=high)
 
 
 def _present(counterpart: str, methods: Collection[str]) -> str:
@@ -238,17 +296,22 @@ def _group_errors(group: Sequence[Result]) -> list[float]:
     return [result.error for result in group if result.error is not None]
 
 
+def _errors_by_seed(group: Sequence[Result]) -> dict[int, float]:
+    return {result.seed: result.error for result in group if result.error is not None}
+
+
 def _method_row(
     key: GroupKey,
     group: list[Result],
-    errors: _Errors,
+    runs: _Runs,
     pair: tuple[str, list[float]] | None,
     confidence: float,
     measuring_cost: float,
 ) -> MethodRow:
     method, _, lr = key
     scores = [result.scores for result in group if result.scores]
-    group_errors, naive = _group_errors(group), errors.beside("naive", method, lr)
+    group_errors = _group_errors(group)
+    naive = _group_errors(runs.beside("naive", method, lr))
     order = aso(group_errors, pair[1], confidence) if pair else None
 
     def mean(name: str) -> float | None:
@@ -265,7 +328,7 @@ def _method_row(
         collapsed=sum(result.collapsed for result in group),
         error_sd=float(np.std(group_errors, ddof=1)) if len(group_errors) > 1 else None,
         gain=float(np.mean(naive) - np.mean(group_errors)) if gains else None,
-        naive_lr=errors.rate("naive", method, lr) if naive else None,
+        naive_lr=runs.rate("naive", method, lr) if naive else None,
         **{name: mean(name) for name in means},
         counterpart=counterpart_of(method),
         aso=None if order is None else float(order),
@@ -275,6 +338,7 @@ def _method_row(
         seedless=len(scores) > 1 and len({(score.error, score.nll) for score in scores}) == 1,
         has_rate=group[-1].recipe.has_rate,
         marks=result_marks(group),
+        compared_with=None,  # _PairedGain adds it
     )
 
 

@@ -1,8 +1,10 @@
 """cu.audit(): what out-of-sample predictions of any framework say of each class. No training."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.checks import Array, Tensorlike, check, take
 from class_uncertainty.data.class_names import notice_twins
+from class_uncertainty.data.examples import row_digests
 from class_uncertainty.data.readers.folder import IMAGE_SUFFIXES
 from class_uncertainty.data.readers.npz import Loaded, channels_first, read_arrays
 from class_uncertainty.errors import InputError, nearest
@@ -32,6 +35,7 @@ from class_uncertainty.posthoc.class_audit import (
 from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS, NAMED, UNJUDGED, WITHOUT_COSTS, verdict_summary
 from class_uncertainty.posthoc.gate import broken, parse_condition
 from class_uncertainty.posthoc.goal import check_costs, read_costs
+from class_uncertainty.posthoc.intervals import HANDFUL
 from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise
 from class_uncertainty.posthoc.prediction_files import read_probabilities
 from class_uncertainty.posthoc.run_changes import RunChanges, read_record, run_changes
@@ -173,6 +177,21 @@ class Audit:
         return sorted(self.classes, key=lambda row: -1.0 if row.error is None else row.error, reverse=True)
 
     @property
+    def not_judged(self) -> list[AuditedClass]:
+        """The classes with too few examples to say whether they are worse than the others."""
+        return [row for row in self.classes if row.kind in ("", "unknown") and (row.kind or row.examples < HANDFUL)]
+
+    @cached_property
+    def label_conflicts(self) -> list[tuple[int, int]]:
+        """Pairs of examples with the same picture under two labels, of which at least one is wrong."""
+        if self.images is None:
+            return []
+        first_of: dict[bytes, dict[int, int]] = {}  # the first example of a picture under each label
+        for i, picture in enumerate(_picture_digests(self.images)):
+            first_of.setdefault(picture, {}).setdefault(int(self.labels[i]), i)
+        return [pair for examples in first_of.values() for pair in pairwise(examples.values())]
+
+    @property
     def unjudged(self) -> list[str]:
         """A sentence for each kind of classes that nothing is known to be wrong with, but that something is said of."""
         judged = [row for row in self.classes if row.examples]  # a note names the others
@@ -183,7 +202,7 @@ class Audit:
     def summary(self) -> str:
         """The verdict in a sentence; before it, what it is of where that is not the decisions."""
         worse = [(row.name, KINDS[row.kind]) for row in self.verdicts]
-        verdict = verdict_summary(worse, len(self.classes), self.figures.error)
+        verdict = verdict_summary(worse, len(self.classes), self.figures.error, len(self.not_judged))
         return f"{BY_COST} {verdict}" if self.by_cost else verdict
 
     def __repr__(self) -> str:
@@ -203,6 +222,7 @@ class Audit:
             "confusions": [asdict(row) for row in self.confusions],
             "all_confusions": self.all_confusions,
             "label_issues": [self._issue(i) for i in issues],
+            "label_conflicts": [self._conflict(pair) for pair in self.label_conflicts],
             "notes": list(self.notes),
         }
 
@@ -211,6 +231,10 @@ class Audit:
         label, guess = (self.classes[c[i]].name for c in (self.labels, self.noise.guesses))
         numbers = {"index": i, "name": self.name_of(i), "label": label, "guess": guess}
         return numbers | {"p_wrong": float(self.noise.p_wrong[i])}
+
+    def _conflict(self, pair: tuple[int, int]) -> dict[str, Any]:
+        labels = [self.classes[self.labels[i]].name for i in pair]
+        return {"indices": list(pair), "names": [self.name_of(i) for i in pair], "labels": labels}
 
     def against(self, earlier: "Audit | str | Path") -> RunChanges:
         """What changed since an earlier audit, or its JSON file; paired where both are of the same examples."""
@@ -391,6 +415,13 @@ def _pictures(images: Any, examples: int) -> Images | None:
         given = f"have shape {pixels.shape} and type {pixels.dtype}"
         raise InputError(f"images {given}: give paths, or uint8 (N, H, W), (N, H, W, channels) or (N, channels, H, W).")
     return channels_first("images", pixels)
+
+
+def _picture_digests(images: Images) -> list[bytes]:
+    """A hash of each picture's pixels or, where pictures are files, of the bytes of the file."""
+    if isinstance(images, tuple):
+        return [hashlib.blake2b(path.read_bytes(), digest_size=16).digest() for path in images]
+    return [digest.tobytes() for digest in row_digests(images)]
 
 
 def _notes(judged: Judged, examples: NDArray[np.int64], counted: bool, has_errors: bool) -> list[str]:

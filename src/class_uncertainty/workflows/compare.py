@@ -183,7 +183,7 @@ class Comparison:
                 "tests": self.tests,
                 "confidence": corrected_confidence(self.tests) if self.tests else None,
             },
-            "methods": [asdict(row) for row in self.rows],
+            "methods": [asdict(row) | {"is_clear": row.is_clear} for row in self.rows],
         }
 
     def to_frame(self) -> Any:
