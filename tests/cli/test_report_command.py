@@ -24,11 +24,11 @@ def test_own_data_from_a_folder_with_odd_names_to_the_report(run, tmp_path):
     code, out, _ = run("measure 'folder:my pictures' --epochs 1 --members 2")
     assert code == 0
     assert "1 image carries two labels" in out
-    assert all(text in out for text in (judged, "zwölf", "new\\nline"))
+    assert all(text in out for text in ("judged by 5 folds", "zwölf", "new\\nline"))
     document = json.loads(run("compare 'folder:my pictures' --epochs 1 --members 2 --seeds 1 --json")[1])
     assert (document["folds"], document["duplicates"]) == (5, 1)
     assert {row["method"] for row in document["methods"]} == {"naive", "cb-rs", "ubrs"}
-    assert judged in run("train 'folder:my pictures' --epochs 1 --save model")[1]
+    assert "judged by 5 folds" in run("train 'folder:my pictures' --epochs 1 --save model")[1]
     assert cu.restore("model")(torch.zeros(1, 3, 10, 12)).shape == (1, 3)
     assert run("report")[0] == 0
     page = Path("report.html").read_text()

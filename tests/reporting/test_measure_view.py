@@ -166,29 +166,12 @@ def test_copies_are_named_before_another_estimator():
     """Folds do not help against them. Rows of a table may be alike by chance."""
     pixels = np.zeros((5, 1, 2, 2), np.uint8)
     pixels[3:] = 1
-    for name, advises in (("x", False), ("folder:x", True)):
-        copied = cu.Dataset(name, cu.Data(pixels, [0, 1, 0, 1, 0]))
-        last = " ".join(measure_lines(measured(ranked(-1), copied), QUIET, 80))
-        assert "3 of 5 training images" in last
-        assert "--estimator" not in last
-        assert ("?repeats=drop" in last) == advises
+    copied = cu.Dataset("x", cu.Data(pixels, [0, 1, 0, 1, 0]))
+    last = " ".join(measure_lines(measured(ranked(-1), copied), QUIET, 80))
+    assert "images that repeat" in last
+    assert "--estimator" not in last
     table = cu.Dataset("x", cu.Data(pixels.reshape(5, 4).astype(float), [0, 1, 0, 1, 0]))
     assert "repeat" not in " ".join(measure_lines(measured(ranked(-1), table), QUIET, 80))
-
-
-@pytest.mark.parametrize(("copies", "told"), [(0, False), (1, False), (2, True), (50, True)])
-def test_a_noticeable_share_of_copies_is_told_of_however_classes_rank(copies, told):
-    """Where a test split judges: without one, the note on folds tells of them."""
-    pixels = np.arange(200, dtype=np.uint8).repeat(4).reshape(200, 1, 2, 2)
-    test = cu.Data(pixels[:4] + 50, [0, 1, 0, 1])
-    pixels[:copies] = pixels[-1]
-    train = cu.Data(pixels, np.arange(200) % 2)
-    dataset = cu.Dataset("folder:x", train, test)
-    fact = f"{copies} of 200 training images"
-    assert (fact in " ".join(measure_lines(measured(ranked(1), dataset), QUIET, 80))) == told
-    assert (fact in " ".join(estimator_lines(replace(COMPARED, dataset=dataset), NORMAL, 80))) == told
-    folds = cu.Dataset("folder:x", train)
-    assert "training images" not in " ".join(measure_lines(measured(ranked(1), folds), QUIET, 80))
 
 
 @pytest.mark.parametrize("verbosity", [NORMAL, VERBOSE])
