@@ -56,7 +56,15 @@ def nodes(number: int, cores: int = 1) -> Iterator[None]:
 
 def compare(folder: str, name: str, recipe: cu.Recipe, seeds: int) -> float:
     began = time.perf_counter()
-    cu.compare(DATASET, methods=METHODS, seeds=seeds, recipe=recipe, store=Path(folder) / f"{name}.sqlite", device="cpu", on="auto")
+    cu.compare(
+        DATASET,
+        methods=METHODS,
+        seeds=seeds,
+        recipe=recipe,
+        store=Path(folder) / f"{name}.sqlite",
+        device="cpu",
+        on="auto",
+    )
     return time.perf_counter() - began
 
 

@@ -73,7 +73,7 @@ def test_stored_results_need_no_package_of_weights(run, monkeypatch):
     cells = json.loads(out)["experiments"][0]["cells"]
     assert {cell["runs"] for cell in cells if cell["data"] == "cifar100-lt:50"} == {3, 6}
     code, _, err = run(f"{about} --plan")
-    assert (code, "is not installed: pip install" in err) == (2, True)
+    assert (code, "is not installed" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

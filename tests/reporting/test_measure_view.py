@@ -168,7 +168,7 @@ def test_copies_are_named_before_another_estimator():
     pixels[3:] = 1
     copied = cu.Dataset("x", cu.Data(pixels, [0, 1, 0, 1, 0]))
     last = " ".join(measure_lines(measured(ranked(-1), copied), QUIET, 80))
-    assert "images that repeat" in last
+    assert "cu check" in last
     assert "--estimator" not in last
     table = cu.Dataset("x", cu.Data(pixels.reshape(5, 4).astype(float), [0, 1, 0, 1, 0]))
     assert "repeat" not in " ".join(measure_lines(measured(ranked(-1), table), QUIET, 80))

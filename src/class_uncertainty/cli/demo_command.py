@@ -41,7 +41,7 @@ def demo(
         made_from = origin("cu demo", dataset.name)
         page = html_page.page_place(made_from, None, folder / "report.html")
 
-        measured = measure(dataset, ESTIMATOR, **known)
+        measured = measure(dataset, estimator=ESTIMATOR, **known)
         running.say(f"$ cu measure {DATA} --estimator {ESTIMATOR}")
         most = sorted(measured.rows, key=lambda row: row.rank_uncertainty)[:MOST]
         cells = [[row.name, str(row.count), f"{100 * row.uncertainty:.0f} %", f"{row.error:.0f} %"] for row in most]
