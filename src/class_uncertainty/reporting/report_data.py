@@ -24,7 +24,7 @@ from class_uncertainty.reporting.section import (
     Gallery,
     GalleryImage,
     Section,
-    describe_data,
+    describe_findings,
     describe_folds,
     describe_groups,
     describe_marks,
@@ -214,7 +214,7 @@ def _section(
             notes += filter(None, [describe_groups(dataset, estimate)])
         section = replace(section, galleries=galleries)
     if dataset and unchanged:
-        notes += describe_data(dataset)
+        notes += describe_findings(dataset)
         section = replace(section, examples=report_examples(dataset, estimates, fix_report))
     return replace(section, note=" ".join(notes))
 

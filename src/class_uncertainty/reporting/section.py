@@ -89,7 +89,7 @@ def fix_section(fixed: "Fix") -> Section:
     dataset, report = fixed.dataset, fixed.report
     kept = report.kept_step
     assert kept is not None
-    notes = describe_data(dataset)
+    notes = describe_findings(dataset)
     if dataset.test is None:
         notes.insert(0, describe_folds(FOLDS, dataset))
     return Section(
@@ -171,7 +171,7 @@ def describe_groups(dataset: Dataset, estimate: Estimate) -> str:
     return "Intervals count every group as one example of a class: their examples may err alike."
 
 
-def describe_data(dataset: Dataset) -> list[str]:
+def describe_findings(dataset: Dataset) -> list[str]:
     """What is wrong with the data, but for what changes little."""
     sentences = [str(finding) for finding in check_dataset(dataset).findings if not finding.is_minor]
     return [sentence[:1].upper() + sentence[1:] for sentence in sentences]
