@@ -24,7 +24,7 @@ def main() -> None:
             row = measure(draw, Path(folder) / f"{draw}.sqlite")
             rows.append(row)
             print_row(str(draw), row)
-    before, after, low, high = np.array([row[:4] for row in rows]).T
+    before, after, _, high = np.array([row[:4] for row in rows]).T
     clear = sum(high < 0)
     errors = np.array([row[4:] for row in rows])
     means = errors.mean(axis=0)

@@ -18,11 +18,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from browser import run_in
+from class_uncertainty.reporting.report_examples import report_examples
 from reporting.examples import fix_report  # type: ignore[import-not-found]
 
 import class_uncertainty as cu
 from class_uncertainty.reporting import html_page
-from class_uncertainty.reporting.report_examples import report_examples
 from class_uncertainty.reporting.section import Section
 from class_uncertainty.runs.rows import class_rows
 

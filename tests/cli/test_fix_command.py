@@ -23,6 +23,7 @@ def test_fix(run, tmp_path):
     assert out.startswith("digits-lt:20: 405 training and 597 test images")
     for words in ("class mean", "Kept", "model.safetensors", "model.json", "model.html"):
         assert words in out
+    assert len(out.split()) + len(err.split()) <= 220
     document = json.loads(run(f"{command} --json")[1])
     assert document["files"] == ["model.safetensors", "model.json", "model.html"]
     assert len(document["before"]["errors"]) == len(document["after"]["errors"]) == 2
@@ -44,6 +45,7 @@ def test_a_second_fix_trains_nothing_and_tells_without_a_page(run, forbid_traini
     first = json.loads(run(command)[1])
     forbid_training()
     assert json.loads(run(command)[1]) == first
+    assert "0 trained now" in " ".join(run(command.removesuffix(" --json"))[1].split())
     monkeypatch.setitem(sys.modules, "jinja2", None)
     code, out, err = run(command)
     assert code == 0

@@ -25,14 +25,7 @@ from class_uncertainty.cli import app
 
 KINDS = ("write", "sync", "rename", "read", "open", "unlink", "truncate", "mkdir", "map")  # in the order of shim.c
 WAYS = ("pass", "fail", "short", "kill")
-HEAVY = (
-    "jinja2",
-    "safetensors.torch",
-    "scipy.optimize",
-    "scipy.stats",
-    "sklearn.datasets",
-    "PIL.PngImagePlugin",
-)
+HEAVY = ("jinja2", "safetensors.torch", "scipy.optimize", "scipy.stats", "sklearn.datasets", "PIL.PngImagePlugin")
 OPTIONAL = (".kernels.", ".integrations.", ".ray_")  # these import triton, Lightning, Ray and others
 HANGS = 120  # seconds until a command counts as hanging, and is ended by SIGALRM
 

@@ -7,7 +7,7 @@ from scipy.special import softmax
 from sklearn import metrics as reference
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix, log_loss
 
-from class_uncertainty.posthoc.evaluation import POINTS, evaluate_seeds, threshold_at, two_classes
+from class_uncertainty.posthoc.evaluation import POINTS, evaluate_seeds, two_classes
 
 COUNTS = np.array([60, 20, 5, 2])
 
@@ -181,19 +181,6 @@ def test_given_decisions_are_judged_and_do_not_tell_the_threshold(rng):
     assert two.threshold is None  # anything between two scores explains them
     assert two.precision == pytest.approx(100 * reference.precision_score(labels, decisions))
     assert two.auc == two_classes(p, labels, [90, 10]).auc
-
-
-@pytest.mark.parametrize("positive", [0, 1])
-def test_the_threshold_moves_with_the_prior(positive):
-    """By the odds: 1 to 9 where a miss costs 9 times a false alarm, times what the odds of the prior change by."""
-    costs = np.array([[0.0, 1], [9, 0]])[:: 2 * positive - 1, :: 2 * positive - 1]
-    prior, equal = np.array([0.8, 0.2])[:: 2 * positive - 1], [0.5, 0.5]
-    assert threshold_at(equal, equal, None, positive) == 0.5
-    assert threshold_at(prior, equal, None, positive) == pytest.approx(0.2)
-    assert threshold_at(equal, prior, None, positive) == pytest.approx(0.8)
-    assert threshold_at(prior, equal, costs, positive) == pytest.approx(1 / 37)
-    assert threshold_at(None, None, costs, positive) == pytest.approx(0.1)
-    assert threshold_at([0.0, 1.0], equal, costs, positive) is None
 
 
 def test_one_class_alone_and_three_classes_have_no_such_figures():

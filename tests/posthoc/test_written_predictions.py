@@ -12,7 +12,6 @@ import pytest
 from refusals import refused
 
 from class_uncertainty.io import origin
-from class_uncertainty.posthoc.priors import at_prior
 from class_uncertainty.posthoc.written_predictions import (
     PredictionTable,
     check_kept,
@@ -34,7 +33,7 @@ def here(tmp_path, monkeypatch):
 
 
 def test_what_was_written_comes_back():
-    """A line is an example, whatever its name; probabilities are read for the prior of training."""
+    """A line is an example, whatever its name; the prior that probabilities are for is read too."""
     truth = ["yes", "no; never", "yes"]
     assert write_predictions(Path("p.csv"), replace(TABLE, truth=truth), ABOUT) == [Path("p.csv"), Path("p.json")]
     assert len(Path("p.csv").read_text().splitlines()) == 4
@@ -43,7 +42,10 @@ def test_what_was_written_comes_back():
     assert (table.classes, table.labels, table.truth) == (TABLE.classes, TABLE.labels, truth)
     assert table.kept == {"id": ["7", "", "x"]}
     np.testing.assert_array_equal(table.probabilities, P)
-    np.testing.assert_allclose(predictions.probabilities, at_prior(P, [0.5, 0.5], [0.75, 0.25]))
+    np.testing.assert_array_equal(predictions.probabilities, P)
+    np.testing.assert_array_equal(predictions.prior, [0.5, 0.5])
+    odds = P[:, 0] / P[:, 1] * 3  # 30 to 10 in the place of 1 to 1
+    np.testing.assert_allclose(predictions.for_training[:, 0], odds / (1 + odds))
     np.testing.assert_array_equal(predictions.labels, [1, 0, 1])
     np.testing.assert_array_equal(predictions.counts, [30, 10])
 

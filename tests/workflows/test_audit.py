@@ -215,7 +215,7 @@ def test_examples_without_a_label_are_counted_and_left_out(tmp_path):
 
 
 def test_the_decisions_of_a_file_are_judged_and_not_its_most_probable_classes(tmp_path):
-    """As 'cu predict' writes them: probabilities are for the training prior, decisions for equal classes."""
+    """Of a file of another program, whose probabilities are for the training prior, and decisions for equal classes."""
     labels, p = predictions()
     decisions = (p / COUNTS).argmax(axis=1)
     names = [[CLASSES[c] for c in places] for places in (decisions, labels)]
@@ -235,7 +235,6 @@ def test_the_decisions_of_a_file_are_judged_and_not_its_most_probable_classes(tm
     assert audit.figures.nll == pytest.approx(-np.log(p[np.arange(400), labels]).mean(), rel=1e-4)
     assert audit.figures.nll == pytest.approx(audited().figures.nll, rel=1e-4)
     assert "decisions in the column class" in audit.notes[0]
-    assert "as frequent as in training" in audit.notes[0]
     np.testing.assert_array_equal(audit.guesses, decisions)
     assert not any("another prior" in note for note in audit.notes)
 
@@ -283,16 +282,22 @@ def test_the_costs_that_a_model_decides_by_are_read_and_verdicts_are_not_of_what
     assert [row.name for row in given.verdicts] == ["no"]  # these costs need not be what it decided by
 
 
-def test_probabilities_for_another_prior_are_converted_and_that_is_said(tmp_path):
-    """'cu predict --prior equal' divides by the frequencies of training."""
+def test_probabilities_for_another_prior_are_judged_as_they_are_under_that_prior(tmp_path):
+    """'cu predict --prior equal' divides by the frequencies of training, and decides by the result."""
     labels, p = predictions()
     equal = p / COUNTS / (p / COUNTS).sum(axis=1, keepdims=True)
     truth = [CLASSES[c] for c in labels]
     table = PredictionTable(NAMES, CLASSES, equal, [CLASSES[c] for c in equal.argmax(axis=1)], truth=truth)
     write_predictions(tmp_path / "p.csv", table, {"counts": COUNTS, "prior": [1 / len(CLASSES)] * len(CLASSES)})
     audit = audit_file(tmp_path / "p.csv")
-    assert audit.figures.nll == pytest.approx(audited().figures.nll, rel=1e-4)
-    assert any("are for another prior: they were converted to that of training" in note for note in audit.notes)
+    surprises = -np.log(equal[np.arange(len(labels)), labels])
+    mean_of_classes = np.mean([surprises[labels == c].mean() for c in range(len(CLASSES))])
+    assert audit.figures.nll == pytest.approx(mean_of_classes, rel=1e-4)
+    wrong = equal.argmax(axis=1) != labels
+    errors = [100 * wrong[labels == c].mean() for c in range(len(CLASSES))]
+    assert [row.error for row in audit.classes] == pytest.approx(errors)
+    assert audit.notes == ()
+    assert abs(audit.figures.adjusted_change) < 2  # it is adjusted already
 
 
 def test_with_equal_counts_there_is_nothing_to_adjust_decisions_for(tmp_path):

@@ -14,7 +14,7 @@ import class_uncertainty as cu
 from class_uncertainty.posthoc.adjustment import combined
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.training.model_files import save
-from class_uncertainty.workflows.predict import LEAST_COST, LIKELIEST, GivenLabels
+from class_uncertainty.workflows.predict import LEAST_COST, MOST_PROBABLE, GivenLabels
 
 ROWS = [
     ("31.5", "Oslo", "yes"),
@@ -304,7 +304,10 @@ def test_what_is_deployed_decides_as_its_goal(here, kind, costs):
     assert found.labels == [data.classes[c] for c in decided]
     np.testing.assert_array_equal(found.confidence, found.probabilities[np.arange(60), decided])
     assert (found.labels != [data.classes[c] for c in expected.argmax(axis=1)]) == (costs is not None)
-    assert found.meaning[0] == (LIKELIEST if costs is None else LEAST_COST)
+    assert found.rule == (MOST_PROBABLE if costs is None else LEAST_COST)
+    assert found.rule in found.meaning[0]
+    if costs is not None:
+        np.testing.assert_allclose(found.expected_costs, (expected @ costs).min(axis=1), rtol=1e-5)
 
 
 def test_scores_are_of_labelled_examples_alone():

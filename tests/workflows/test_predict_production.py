@@ -1,5 +1,7 @@
 """Predictions for production: labels by the goal, probabilities for a prior, kept columns, scores, older files."""
 
+import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from class_uncertainty.posthoc.written_predictions import SEEN, write_prediction
 from class_uncertainty.training.model_files import save
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.workflows.audit import audit_file
-from class_uncertainty.workflows.predict import IN_PYTHON, LIKELIEST, NO_PRIOR, _meaning
+from class_uncertainty.workflows.predict import MOST_PROBABLE, NO_PRIOR
 
 CHURN = 0.265  # of the rows are of the second class
 
@@ -46,51 +48,82 @@ def store(tmp_path_factory):
 
 
 def predict_customers(model: cu.Fix | cu.Trained) -> tuple[cu.Predicted, np.ndarray]:
-    """Of held-out rows, and the softmax behind: mean probabilities are the shares, and labels are the module's."""
+    """Of held-out rows for the training prior, and the softmax behind: mean probabilities are the shares."""
     x, y = customers(4000, 2)
     np.savez("new.npz", x=x, y=y)
-    predicted = cu.predict(model, "new.npz")
+    predicted = cu.predict(model, "new.npz", prior="train")
     np.testing.assert_allclose(predicted.probabilities.mean(axis=0), np.bincount(y) / len(y), atol=0.02)
+    assert predicted.labels == [str(c) for c in predicted.probabilities.argmax(axis=1)]
     with torch.inference_mode():
         softmax = model.module(torch.from_numpy(x)).softmax(1).numpy()
-    assert predicted.labels == [str(c) for c in softmax.argmax(axis=1)]
     return predicted, softmax
 
 
 @pytest.mark.parametrize("goal", ["mean", "overall"])
 def test_the_mean_probability_is_the_share_of_the_class(goal, store):
-    """Under the prior of training, on held-out rows, whatever the goal; labels stay those of the goal."""
+    """Under the prior of training, on held-out rows, whatever the goal; by default, labels are those of the goal."""
     data, recipe = cu.Data(*customers(1500, 0)), cu.Recipe("mlp", epochs=6, batch=64)
     fixed = cu.fix(data, recipe=recipe, goal=goal, candidates=["naive"], trainings=2, seeds=1, store=store)
     predicted, softmax = predict_customers(fixed)
     assert abs(softmax.mean(axis=0)[1] - CHURN) > 0.1 or goal == "overall"  # or there would be nothing to correct
-    as_it_is = cu.predict(fixed, "new.npz", prior=predicted.purpose.prior)  # type: ignore[union-attr]
-    np.testing.assert_allclose(as_it_is.probabilities, softmax, atol=1e-6)
     assert predicted.scores is not None
     assert predicted.scores.ece < 4
-    assert predicted.scores.top1_error == pytest.approx(100 * (softmax.argmax(axis=1) != customers(4000, 2)[1]).mean())
+    own = cu.predict(fixed, "new.npz")
+    assert own.prior_name == "goal"
+    np.testing.assert_allclose(own.probabilities, softmax, atol=1e-6)
+    assert own.labels == [str(c) for c in softmax.argmax(axis=1)]
+    assert own.scores is not None
+    assert own.scores.top1_error == pytest.approx(100 * (softmax.argmax(axis=1) != customers(4000, 2)[1]).mean())
 
 
-def test_probabilities_are_by_the_rule_and_labels_do_not_change(table):
-    """p_c prior_c / made_for_c, for a model that stands for equal classes; sentences say both."""
+PRIORS = {"goal": (0.5, 0.5), "equal": (0.5, 0.5), "train": (0.9, 0.1), "given": (0.2, 0.8)}
+
+
+@pytest.mark.parametrize("costs", [None, [[0.0, 1.0], [7.0, 0.0]]], ids=["most probable", "by cost"])
+@pytest.mark.parametrize("name", PRIORS)
+def test_a_file_of_predictions_has_one_prior(table, name, costs):
+    """p_c prior_c / made_for_c, for a model that stands for equal classes; class and cost follow from these numbers."""
     module = cu.restore("model")
     module.purpose = Purpose.of((54, 6), (0.5, 0.5), goal="mean")
-    softmax = cu.predict(module, table, prior="equal").probabilities.astype(float)
-    for prior, weights in {"train": (0.9, 0.1), (0.1, 0.9): (0.1, 0.9)}.items():
-        found = cu.predict(module, table, prior=prior if isinstance(prior, str) else np.array(prior))
-        expected = softmax * weights
-        np.testing.assert_allclose(found.probabilities, expected / expected.sum(axis=1, keepdims=True), rtol=1e-5)
-        assert found.labels == [module.classes[c] for c in softmax.argmax(axis=1)]
-        differing = (found.probabilities.argmax(axis=1) != softmax.argmax(axis=1)).sum()
-        assert differing > 0
-        assert found.meaning[0] == "Predictions are for the lowest class-mean error (goal 'mean')."
-        assert (
-            f"for {differing} examples, another class than the predicted one is the most probable" in found.meaning[1]
-        )
-        assert ("as in training" in found.meaning[1]) == (prior == "train")
-        assert found.meaning[2:] == [IN_PYTHON]
-    assert IN_PYTHON not in cu.predict(module, table, prior="equal").meaning
-    assert "; for 1 example, another class" in _meaning(module, "train", np.array([0.9, 0.1]), 1)[1]
+    with torch.inference_mode():
+        softmax = module(torch.from_numpy(cu.load("csv:t.csv?label=churn&drop=id").train.inputs)).softmax(1).numpy()
+    if costs is not None:
+        module.costs = torch.tensor(costs)
+    found = cu.predict(module, table, prior=np.array(PRIORS[name]) if name == "given" else name)
+    np.testing.assert_allclose(found.prior, PRIORS[name])
+    expected = softmax * PRIORS[name]
+    expected /= expected.sum(axis=1, keepdims=True)
+    write_predictions(Path("p.csv"), found.table(), found.document())
+    with open("p.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    written = np.array([[float(row["p(no)"]), float(row["p(yes)"])] for row in rows])
+    np.testing.assert_allclose(written, expected, rtol=1e-4)
+    for row, p in zip(rows, written, strict=True):
+        if costs is None:
+            decided = int(p[1] > p[0])
+            assert "cost" not in row
+        else:
+            decided = int(7 * p[1] > p[0])
+            assert float(row["cost"]) == pytest.approx(min(7 * p[1], p[0]), rel=1e-4)
+        assert row["class"] == ("no", "yes")[decided]
+        assert float(row["probability"]) == p[decided]
+    document = json.loads(Path("p.json").read_text())
+    assert document["prior"] == pytest.approx(PRIORS[name])
+    assert document["prior_name"] == name
+    assert ("cost" in document["rule"]) == (costs is not None)
+
+
+def test_calibration_is_the_same_in_predict_and_in_audit(table):
+    """For one file and one prior: of the decided classes, with classes weighed by the prior of the probabilities."""
+    module = cu.restore("model")
+    module.purpose = Purpose.of((54, 6), (0.5, 0.5), goal="mean", label="churn")
+    for prior in ("goal", "train"):
+        found = cu.predict(module, table, prior=prior)
+        assert found.scores is not None
+        write_predictions(Path("p.csv"), found.table(), found.document())
+        figures = audit_file(Path("p.csv")).figures
+        expected = [found.scores.error, found.scores.top1_error, found.scores.ece, found.scores.nll]
+        assert [figures.error, figures.overall_error, figures.ece, figures.nll] == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_model_predicts_as_its_module_and_says_what_its_probabilities_are_for(table):
@@ -100,18 +133,20 @@ def test_a_model_predicts_as_its_module_and_says_what_its_probabilities_are_for(
     module = cu.restore("model")
     module.purpose = Purpose.of((54, 6), (0.5, 0.5), goal="mean", label="churn")
     model, frame = cu.Model(module), pd.read_csv(table)
-    found, own = cu.predict(model, frame), model.predict_proba(frame)
+    own = model.predict_proba(frame)
+    np.testing.assert_allclose(cu.predict(model, frame).probabilities, own, rtol=1e-5)
+    found = cu.predict(model, frame, prior="train")
     np.testing.assert_allclose(found.probabilities, own * (0.9, 0.1) / (own @ (0.9, 0.1))[:, None], rtol=1e-5)
-    np.testing.assert_array_equal(found.probabilities, cu.predict(module, table).probabilities)
-    assert repr(model).endswith("2 classes; predict_proba is for the goal 'mean', cu.predict for the training prior)")
+    np.testing.assert_array_equal(found.probabilities, cu.predict(module, table, prior="train").probabilities)
+    assert repr(model).endswith("2 classes; for the goal 'mean')")
     cu.save(model, "again")
-    np.testing.assert_array_equal(cu.predict("again", table).probabilities, found.probabilities)
+    np.testing.assert_array_equal(cu.predict("again", table, prior="train").probabilities, found.probabilities)
 
 
 def test_a_class_that_the_goal_rules_out(table):
     module = cu.restore("model")
     module.purpose = Purpose.of((45, 15), (1.0, 0.0), goal="prior:x")
-    found = cu.predict(module, table)
+    found = cu.predict(module, table, prior="train")
     np.testing.assert_array_equal(found.probabilities[:, 1], 0)
     assert found.meaning[-1] == "The goal rules out 'yes', whose probability stays 0."
 
@@ -121,8 +156,8 @@ def test_a_network_of_one_method_knows_its_prior(method):
     """Whatever the method, the mean probability of a class is its share; without the rule, only of naive networks."""
     data = cu.Data(*customers(1500, 0))
     trained = cu.train(data, method, recipe=cu.Recipe("mlp", epochs=6, batch=64))
-    predicted, _ = predict_customers(trained)
-    assert repr(method) in predicted.meaning[0]
+    predict_customers(trained)
+    assert repr(method) in cu.predict(trained, "new.npz").meaning[0]
 
 
 def test_kept_columns_and_scores_of_a_table(table):
@@ -207,7 +242,7 @@ def test_labels_that_are_no_classes(table):
         ({"label": "churm"}, ("no column 'churm'", "label", "did you mean 'churn'?")),
         ({"prior": [0.5, 0.3, 0.2]}, ("prior", "2 probabilities", "3 of sum 1")),
         ({"prior": [0.5, 0.4]}, ("prior", "sum to 1", "0.9")),
-        ({"prior": "tain"}, ("prior", "'tain'", "'train'", "'equal'")),
+        ({"prior": "tain"}, ("prior", "'tain'", "'goal'", "'train'", "'equal'")),
     ],
 )
 def test_refusals(table, options, facts):
@@ -251,12 +286,14 @@ def test_a_model_that_names_no_prior(table):
     module.purpose = None
     save(module, "fitted", {})
     found = cu.predict("fitted", table)
-    expected = cu.predict("model", table, prior=cu.restore("model").purpose.prior).probabilities  # type: ignore
+    expected = cu.predict("model", table).probabilities
     np.testing.assert_array_equal(found.probabilities, expected)
-    assert found.meaning == [LIKELIEST, f"{NO_PRIOR}probabilities are that softmax."]
+    assert found.rule == MOST_PROBABLE
+    assert NO_PRIOR in found.meaning[0]
     assert found.prior is None
-    with refused("prior"):
-        cu.predict("fitted", table, prior="equal")
+    for prior in ("equal", "train"):
+        with refused("prior"):
+            cu.predict("fitted", table, prior=prior)
 
 
 def test_a_module_at_hand_is_not_changed(table):

@@ -11,7 +11,6 @@ from class_uncertainty.errors import unknown
 from class_uncertainty.limits import check_address_space
 
 if TYPE_CHECKING:
-    from class_uncertainty.data import Dataset
     from class_uncertainty.data.data_check import Check
 
 FAIL_ON = f"Kinds of problems that end the command with exit code 4: {', '.join(KINDS)}."
@@ -34,8 +33,8 @@ def check(
     kinds = options.split("kind", fail_on, _check_kind) if fail_on is not None else []
     check_address_space()
     from class_uncertainty.data.data_check import check_dataset
-    from class_uncertainty.data.spec import split_query
     from class_uncertainty.reporting import terminal
+    from class_uncertainty.reporting.data_view import describe_data
     from class_uncertainty.workflows.load_named import load_to_check
 
     with terminal.progress_bars("images") as bars:
@@ -44,7 +43,7 @@ def check(
     if command.as_json:
         terminal.print_json(checked.document())
     else:
-        terminal.say(f"{split_query(data)[0]}: {_size(checked.dataset)}", *_lines(checked))
+        terminal.say(describe_data(dataset), *_lines(checked), width=terminal.line_width())
     if any(finding.kind in kinds for finding in checked.findings):
         raise typer.Exit(4)
 
@@ -53,15 +52,6 @@ def _check_kind(kind: str) -> str:
     if kind not in KINDS:
         raise unknown("kind of problem", kind, KINDS)
     return kind
-
-
-def _size(dataset: "Dataset") -> str:
-    """'2,022 training and 505 test examples, 6 classes of 110 to 475'."""
-    counts = dataset.train.counts
-    number = f"{len(dataset.train):,} examples, judged by folds"
-    if dataset.test is not None:
-        number = f"{len(dataset.train):,} training and {len(dataset.test):,} test examples"
-    return f"{number}, {len(counts):,} classes of {counts.min():,} to {counts.max():,}"
 
 
 def _lines(checked: "Check") -> list[str]:

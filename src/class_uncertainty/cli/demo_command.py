@@ -30,11 +30,11 @@ def demo(
     with start(Command(store=folder / "runs.sqlite", as_json=as_json)) as running:
         from class_uncertainty.io import origin
         from class_uncertainty.reporting.fix_page import fix_page
-        from class_uncertainty.reporting.fix_view import change_lines, view_fix
+        from class_uncertainty.reporting.fix_view import change_lines, ending_lines, view_fix
         from class_uncertainty.reporting.page import page_place, write
         from class_uncertainty.reporting.page_examples import fix_examples
         from class_uncertainty.reporting.result_pages import compare_page, measure_page
-        from class_uncertainty.reporting.terminal import labelled_lines, line_width, table_lines
+        from class_uncertainty.reporting.terminal import line_width, table_lines
         from class_uncertainty.workflows.compare import compare
         from class_uncertainty.workflows.fix import fix
         from class_uncertainty.workflows.measure import measure
@@ -53,7 +53,7 @@ def demo(
         fixed = fix(dataset, **known)
         view = view_fix(fixed.report, dataset)
         running.say("", f"$ cu fix {DATA}", *change_lines(view, width)[1:])
-        running.say(*labelled_lines("Kept", view.kept, width))
+        running.say(*ending_lines(view, width))
 
         compared = compare(dataset, methods=[*METHODS], lrs=RATES, choose_lr=True, estimator=ESTIMATOR, **known)
         running.say("", "Class uncertainty in place of counts, learning rates tuned alike, three seeds:")

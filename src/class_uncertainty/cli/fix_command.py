@@ -57,7 +57,6 @@ def fix(
         from class_uncertainty.reporting.fix_view import fix_lines, view_fix
         from class_uncertainty.reporting.page import page_place, write
         from class_uncertainty.reporting.page_examples import fix_examples
-        from class_uncertainty.reporting.terminal import line_width
         from class_uncertainty.training.model_files import files_of
         from class_uncertainty.workflows.fix import fix as fix_classes
 
@@ -69,6 +68,8 @@ def fix(
         read = paths_named(dataset.name, goal, command.network, root=command.root)
         made_from = origin(f"a fix of {dataset.name}", read, *asked)
         page = page_place(made_from, page, default, command.force, read)
+        store = running.store
+        stored = store.finished + store.networks
         fixed = fix_classes(
             dataset,
             candidates=names,
@@ -88,6 +89,7 @@ def fix(
             files += write([shown], page, made_from=made_from)
         except InputError as error:  # a package that pages need is missing: what was found is told all the same
             notice(f"{page} was not written: {error}")
-        running.show_lines(fix_lines(view, running.verbosity, line_width(), files))
+        trained = store.finished + store.networks - stored
+        running.show_lines(fix_lines(view, *running.room, files, trained))
         left_out = [asdict(part) for part in dataset.left_out]
         running.answer(fixed.document() | {"left_out": left_out, "files": [str(file) for file in files]})

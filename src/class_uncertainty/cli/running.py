@@ -80,6 +80,7 @@ class Running:
     def show_lines(self, lines: Sequence[str]) -> None:
         """Print the answer and, with --explain, what its words mean; silent where JSON is asked for."""
         self.announce()
+        self.watch.news.clear()  # a command that is stopped after its answer does not repeat it
         if not self.command.as_json:
             terminal.show_lines(lines, self.command.explain)
 

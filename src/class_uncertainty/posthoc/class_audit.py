@@ -98,6 +98,7 @@ class AuditFigures:
     two: TwoClasses | None = None  # of two classes
     mean_cost: float | None = None  # of an example, by its decision; under the prior, if any; None without costs
     least_cost: float | None = None  # the same by decisions for the least expected cost, where that is lower
+    by_prior: bool = False  # whether ECE and NLL weigh classes by the prior that the probabilities hold for
 
     def __repr__(self) -> str:
         errors = f"class-mean error {self.error:.1f} %, overall {self.overall_error:.1f} %"
@@ -106,7 +107,9 @@ class AuditFigures:
     @property
     def weighing(self) -> str:
         """What ECE and NLL are means over."""
-        return "with all examples weighed alike" if self.prior_error is None else "with classes weighed by the prior"
+        if self.prior_error is None and not self.by_prior:
+            return "with all examples weighed alike"
+        return "with classes weighed by the prior"
 
     @property
     def cost_name(self) -> str:
@@ -180,6 +183,19 @@ class Judged:
     decisions: Labels | None = None  # the predicted classes, where they are not the most probable ones
     costs: NDArray[np.float64] | None = None  # (C, C) of predicting the class of the column for the class of the row
     by_cost: bool = False  # whether decisions were made by costs: verdicts are then of the most probable classes
+    made_for: NDArray[np.float64] | None = None  # the prior that p holds for, where examples are not drawn by it
+
+    @property
+    def calibrated_for(self) -> NDArray[np.float64] | None:
+        """The prior that ECE and NLL weigh classes by; None where examples are weighed as they are."""
+        return self.made_for if self.prior is None else self.prior
+
+    @cached_property
+    def for_training(self) -> Probabilities:
+        """The probabilities for classes as frequent as in training, which is what adjusting begins with."""
+        if self.made_for is None:
+            return self.p
+        return at_prior(self.p, self.made_for, find_prior("train", self.counts))
 
     @cached_property
     def decided(self) -> Probabilities:
@@ -199,7 +215,7 @@ class Judged:
         goal = Goal("mean" if prior is None else "prior", check_prior(prior, len(self.classes)))
         if not adjusts(self.counts, goal):
             return self.decided, ()
-        return cross_fitted(self.p, self.labels, self.counts, goal, temperature=prior is not None)
+        return cross_fitted(self.for_training, self.labels, self.counts, goal, temperature=prior is not None)
 
     def prior_change(self) -> tuple[ErrorChange | None, Taus]:
         """What adjusting for the counts and the prior does to the error under it; None without one."""
@@ -218,7 +234,9 @@ class Judged:
         """The same by decisions for the least expected cost, which under a prior is that of probabilities under it."""
         if self.costs is None:
             return None
-        p = self.p if self.prior is None else at_prior(self.p, find_prior("train", self.counts), self.prior)
+        p = self.p
+        if self.prior is not None:
+            p = at_prior(self.for_training, find_prior("train", self.counts), self.prior)
         return self.mean_cost(decide(p, self.costs))
 
     def price_of(self, q: Probabilities) -> Price:
@@ -242,7 +260,10 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
     if judged.by_cost:
         causes = diagnosed(p, adjusted=p if q is judged.decided else q)
     entropies = intervals.sum_by_class(predictive(p[None]), labels, number) / np.maximum(tally.examples, 1)
-    eces = [calibration_error(p[:, c], labels == c) if tally.examples[c] else None for c in range(number)]
+    weights = None if judged.made_for is None else prior_weights(labels, judged.made_for)
+    eces = [
+        calibration_error(p[:, c], labels == c, weights=weights) if tally.examples[c] else None for c in range(number)
+    ]
     classwise = float(np.mean([ece for ece in eces if ece is not None]))
     precisions = precisions_by_class(judged.outcomes.guesses, labels, number)
     together = intervals.share_interval(tally.by_class, tally.examples, intervals.level_of_all(tally.examples))
@@ -294,7 +315,8 @@ def _taken_for(tally: Tally, c: int) -> tuple[int, float]:
 def _figures(
     judged: Judged, tally: Tally, classwise: float, issues: int | None, adjusted: ErrorChange, taus: Taus
 ) -> AuditFigures:
-    scores, (by_prior, prior_taus) = score(judged.outcomes, judged.counts, judged.prior), judged.prior_change()
+    scores = score(judged.outcomes, judged.counts, judged.calibrated_for)
+    by_prior, prior_taus = judged.prior_change()
     cost, least = judged.mean_cost(judged.outcomes.guesses), judged.least_cost()
     decisions = None if judged.decisions is None else judged.decisions[None]
     present = tally.examples > 0
@@ -317,7 +339,7 @@ def _figures(
         ece=scores.ece,
         classwise_ece=classwise,
         nll=scores.nll,
-        prior_error=scores.prior_error,
+        prior_error=None if judged.prior is None else scores.prior_error,
         label_issues=issues,
         adjusted_error=scores.error + adjusted.change,
         adjusted_change=adjusted.change,
@@ -330,6 +352,7 @@ def _figures(
         two=two_classes(judged.p[None], judged.labels, judged.counts, decisions=decisions),
         mean_cost=cost,
         least_cost=least if least is not None and cost is not None and least < cost else None,
+        by_prior=judged.made_for is not None,
     )
 
 

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.uncertainty import check_labels, check_probabilities
 from class_uncertainty.metrics import Outcomes, check_prior, decide, reliability, score, surprise
-from class_uncertainty.posthoc.priors import at_prior
 from class_uncertainty.text import amount_of
 
 POINTS = 60  # of a curve at most
@@ -68,23 +67,6 @@ def two_classes(
     columns = (side.tolist() for side in (thresholds, 100 * precisions, 100 * recalls))
     curve = tuple(Threshold(*point) for point in zip(*columns, strict=True))
     return TwoClasses(positive, precision, recall, mean_f1, auc, average, threshold, curve)
-
-
-def threshold_at(
-    prior: ArrayLike | None, made_for: ArrayLike | None, costs: NDArray[np.float64] | None, positive: int
-) -> float | None:
-    """The threshold of probabilities under a prior, of decisions by probabilities that hold under `made_for`.
-
-    None stands for the same prior. A prior of 0 leaves nothing that a threshold could tell apart: it has none.
-    """
-    threshold = _threshold(costs, positive)
-    if prior is None or made_for is None:
-        return threshold
-    if not (np.all(prior) and np.all(made_for)):
-        return None
-    p = np.full((1, 2), 1 - threshold)
-    p[0, positive] = threshold
-    return float(at_prior(p, made_for, prior)[0, positive])
 
 
 def roc_area(scores: NDArray[np.float64], is_positive: NDArray[np.bool_]) -> float:
@@ -200,7 +182,7 @@ def evaluate_seeds(
         class_errors=tuple(seed_scores.class_errors for seed_scores in scores),
         worst=tuple(seed_scores.worst for seed_scores in scores),
         confusion=tuple(tuple(map(float, row)) for row in shares),
-        bins=tuple(Bin(*map(float, row), int(size)) for row, size in zip(bins, sizes, strict=True)),
+        bins=tuple(Bin(*row, int(size)) for row, size in zip(bins.tolist(), sizes, strict=True)),
         ece=100 * float(bins[:, 0] @ np.abs(bins[:, 2] - bins[:, 1])),
         nll=float(weights @ surprise(both.p_label)),
         overall=tuple(seed_scores.top1_error for seed_scores in scores),

@@ -12,6 +12,7 @@ from class_uncertainty.data.readers.npz import read_arrays
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.uncertainty import check_labels, check_rows
 from class_uncertainty.posthoc.adjustment import combined
+from class_uncertainty.posthoc.priors import at_prior, find_prior
 
 NAMES = ("probabilities", "logits", "labels", "counts")
 
@@ -25,6 +26,14 @@ class Predictions:
     counts: NDArray | None = None  # (C,) of the training examples
     decided: NDArray[np.int64] | None = None  # (N,) the classes that the file decides on, where it says so
     costs: NDArray[np.float64] | None = None  # (C, C) that they were decided by, where it says so
+    prior: NDArray[np.float64] | None = None  # (C,) that the probabilities hold for, where it is not that of training
+
+    @property
+    def for_training(self) -> NDArray:
+        """(N, C) the probabilities for classes as frequent as in training."""
+        if self.prior is None or self.counts is None:
+            return self.probabilities
+        return at_prior(self.probabilities, self.prior, find_prior("train", self.counts))
 
     @property
     def decisions(self) -> NDArray[np.int64]:

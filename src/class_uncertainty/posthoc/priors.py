@@ -13,6 +13,7 @@ from class_uncertainty.posthoc.goal import frequencies
 
 PRIORS = {"train": "classes as frequent as in training", "equal": "equally frequent classes"}
 GIVEN = "classes as frequent as the prior says"
+OWN = "goal"  # the prior that a model's probabilities hold for, and that its goal counts classes by
 
 Prior = ArrayLike | Literal["train", "equal"]
 

@@ -1,7 +1,8 @@
 """The files that `cu predict` writes and `cu adjust` reads: predictions as CSV, and a JSON file that describes them.
 
 The CSV file has a line for each example: its name, kept columns, its label if there are any, the class that is decided
-on, its probability, and those of all classes, p(CLASS). The JSON file beside it has the prior that they are for.
+on by the probabilities beside it, its probability, its expected cost where costs decide, and the probabilities of all
+classes, p(CLASS). The JSON file beside it has the prior that they are for, and the rule that decides.
 """
 
 import csv
@@ -38,10 +39,9 @@ from class_uncertainty.measures.uncertainty import check_rows
 from class_uncertainty.metrics import check_prior
 from class_uncertainty.posthoc.goal import check_costs
 from class_uncertainty.posthoc.prediction_files import Predictions
-from class_uncertainty.posthoc.priors import at_prior, find_prior
 from class_uncertainty.text import amount_of, listed, printable, read_faults
 
-EXAMPLE, LABEL, CLASS, PROBABILITY = "example", "label", "class", "probability"
+EXAMPLE, LABEL, CLASS, PROBABILITY, COST = "example", "label", "class", "probability", "cost"
 COLUMN = re.compile(r"p\((.*)\)")
 FORMULA = re.compile(r"'*[=+\-@]")  # how a cell begins that a spreadsheet would compute, or that looks guarded
 GUARDED = re.compile(r"\A'(?='*[=+\-@])")  # how --excel-safe writes it
@@ -66,12 +66,14 @@ class PredictionTable:
     truth: Sequence[str] | None = None
     columns: tuple[str, ...] = ()  # of the file that it was read from
     notes: tuple[str, ...] = ()  # what reading it changed
+    costs: NDArray[np.float64] | None = None  # (N,) expected ones of the labels, where costs decide
 
     @property
     def header(self) -> list[str]:
         truth = [LABEL] if self.truth is not None else []
         columns = [f"p({printable(name)})" for name in self.classes]
-        return [EXAMPLE, *map(printable, self.kept), *truth, CLASS, PROBABILITY, *columns]
+        cost = [COST] if self.costs is not None else []
+        return [EXAMPLE, *map(printable, self.kept), *truth, CLASS, PROBABILITY, *cost, *columns]
 
     def lines(self, excel_safe: bool = False) -> Iterator[bytes]:
         """The file in pieces. Cells are as a terminal would show them: a line of the file is an example."""
@@ -82,7 +84,8 @@ class PredictionTable:
         writer.writerow(map(show, self.header))
         for i, (name, label, row) in enumerate(zip(self.names, self.labels, self.probabilities.tolist(), strict=True)):
             cells = ["" if column[i] is None else show(column[i]) for column in beside]
-            numbers = [f"{p:.6g}" for p in (row[place_of[label]], *row)]
+            cost = [self.costs[i]] if self.costs is not None else []
+            numbers = [f"{number:.6g}" for number in (row[place_of[label]], *cost, *row)]
             writer.writerow([show(name), *cells, show(label), *numbers])
             if i % BLOCK == BLOCK - 1:
                 yield text.getvalue().encode()
@@ -119,8 +122,8 @@ def check_places(path: Path, made_from: str, force: bool = False, read: Iterable
 def check_kept(names: Iterable[str]) -> None:
     """Refuse to keep columns that would be read as the predictions."""
     for name in map(printable, names):
-        if name in (EXAMPLE, CLASS, PROBABILITY) or COLUMN.fullmatch(name):
-            taken = f"{EXAMPLE}, {CLASS}, {PROBABILITY} and p(CLASS) are columns of the predictions"
+        if name in (EXAMPLE, CLASS, PROBABILITY, COST) or COLUMN.fullmatch(name):
+            taken = f"{EXAMPLE}, {CLASS}, {PROBABILITY}, {COST} and p(CLASS) are columns of the predictions"
             raise InputError(f"column {name!r} cannot be kept: {taken}, so rename it.")
 
 
@@ -146,13 +149,13 @@ def write_predictions(
 
 
 def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
-    """The file as it is, and its probabilities for classes as frequent as in training.
+    """The file as it is, and its probabilities with what the JSON file beside it says of them.
 
-    The JSON file beside it names the counts, the prior and perhaps costs. Without it, they are taken to be for that
-    prior.
+    That names the counts, the prior and perhaps costs. Without it, probabilities are taken to be for classes as
+    frequent as in training.
     """
     about = _read_description(path)
-    table = _read_table(path, about.get("excel_safe") is True)
+    table = _read_table(path, about.get("excel_safe") is True, about.get("costs") is not None)
     if about.get("seen") is True:
         table = replace(table, notes=(*table.notes, SEEN))
     try:
@@ -160,8 +163,9 @@ def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
         counts = None if about.get("counts") is None else Stats(about["counts"]).counts
         if counts is not None and len(counts) != p.shape[1]:
             raise InputError(f"counts are of {len(counts)} classes, and probabilities of {p.shape[1]}.")
+        prior = None
         if counts is not None and about.get("prior") is not None:
-            p = at_prior(p, check_prior(about["prior"], p.shape[1]), find_prior("train", counts))
+            prior = check_prior(about["prior"], p.shape[1])
         costs = None if about.get("costs") is None else check_costs(about["costs"], p.shape[1], table.classes)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
@@ -171,10 +175,11 @@ def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
             classes = listed(table.classes, len(table.classes))
             raise InputError(f"{path} has the {what} {unknown[0]!r}: its classes are {classes}.")
     labels = np.array([places.get(name, -1) for name in table.truth]) if table.truth and any(table.truth) else None
-    return table, Predictions(p, labels, counts, np.array([places[name] for name in table.labels]), costs)
+    decided = np.array([places[name] for name in table.labels])
+    return table, Predictions(p, labels, counts, decided, costs, prior)
 
 
-def _read_table(path: Path, excel_safe: bool) -> PredictionTable:
+def _read_table(path: Path, excel_safe: bool, has_costs: bool) -> PredictionTable:
     columns, places = _parquet_columns(path) if path.suffix.lower() == ".parquet" else _csv_columns(path)
     classes = {match[1]: column for name, column in columns.items() if (match := COLUMN.fullmatch(name))}
     if len(classes) < 2 or not len(next(iter(classes.values()))):
@@ -187,6 +192,8 @@ def _read_table(path: Path, excel_safe: bool) -> PredictionTable:
     truth = kept.pop(LABEL, None)
     names = kept.pop(EXAMPLE, [f"row {i}" for i in range(len(p))])
     kept.pop(PROBABILITY, None)
+    if has_costs:
+        kept.pop(COST, None)
     labels = kept.pop(CLASS, [list(classes)[c] for c in p.argmax(axis=1)])
     return PredictionTable(names, tuple(classes), p, labels, kept, truth, headings, tuple(notes))
 

@@ -103,6 +103,8 @@ def figure_rows(audit: Audit, everything: bool) -> list[list[str]]:
     if of.two:
         name = audit.classes[of.two.positive].name
         for field, word in FIGURES.items():
+            if field == "auc" and not everything:
+                continue
             rows.append([f"{word} of {name} %", figure(getattr(of.two, field)), ""])
         if of.two.threshold is not None:
             rows.append([f"threshold of p({name})", f"{of.two.threshold:.2g}", ""])

@@ -69,6 +69,7 @@ class FixView:
     totals: Sequence[ClassChange]  # 'class mean', 'overall', and what else the goal measures
     sizes: Sequence[ClassChange]  # classes with many, medium and few training examples, where there are many classes
     kept: str  # what was kept, and on which evidence
+    spent: str  # '19 trainings, 9.6 s'
     cost: str  # what clearly gets worse, and which goal avoids that; "" where nothing does
     warnings: Sequence[str]  # what makes the gain doubtful
 
@@ -107,6 +108,7 @@ def view_fix(report: FixReport, dataset: Dataset | None = None) -> FixView:
         totals=total_changes(report),
         sizes=size_changes(report),
         kept=why_kept(report),
+        spent=spent(report),
         cost=clear_cost(report),
         warnings=_warnings(report),
     )
@@ -202,33 +204,39 @@ def _group_change(name: str, members: np.ndarray, report: FixReport, prices: Pri
 
 
 def why_kept(report: FixReport) -> str:
-    """What was kept, the out-of-fold evidence for that, and what finding it took."""
+    """What was kept, and the out-of-fold evidence for that."""
     kept = report.kept_step
     if kept is None:
         return report.why
-    spent = f"({report.cost:.3g} trainings, {ladder_view.duration(kept.seconds)})"
     naive = report.ladder[0]
     if kept.name == NAIVE:
-        return f"{report.why.rstrip('.')} {spent}"
+        return report.why.rstrip(".")
     if kept.name == ENSEMBLE and report.taus and kept.candidate != report.method:
         models = f"the mean of {kept.networks} models, {kept.candidate}"
         if kept.gain is not None and kept.gain < 0:  # an average is kept unless one of its models is clearly better
-            return f"{models}: {_evidence(-kept.gain, kept.gain_error, report, 'the mean', 'the best of them')} {spent}"
-        return f"{models}: {_evidence(kept.gain, kept.gain_error, report, 'the best of them')} {spent}"
+            return f"{models}: {_evidence(-kept.gain, kept.gain_error, report, 'the mean', 'the best of them')}"
+        return f"{models}: {_evidence(kept.gain, kept.gain_error, report, 'the best of them')}"
     if kept.name == ENSEMBLE:
         size = f"{kept.networks} networks trained by {kept.candidate}, averaged ({amount(kept.parameters)} parameters, "
         size += f"{kept.networks} passes a prediction)"
-        return f"{size}: {_evidence(kept.gain, kept.gain_error, report, 'one network')} {spent}"
+        return f"{size}: {_evidence(kept.gain, kept.gain_error, report, 'one network')}"
     if kept.name == STUDENT:
         taught = f"one network trained by {kept.candidate}, taught by an ensemble of {report.method}"
-        return f"{taught}: {_evidence(kept.gain, kept.gain_error, report, 'one network')} {spent}"
+        return f"{taught}: {_evidence(kept.gain, kept.gain_error, report, 'one network')}"
     noun = "model" if Candidate(kept.candidate).kind else "network"
     one = f"one {noun} trained by {kept.candidate}"
     if report.tau:
         one += ", adjusted for the counts"
     if naive.gain is None:
-        return f"{one} {spent}"
-    return f"{one}: {_evidence(-naive.gain, naive.gain_error, report, 'naive training')} {spent}"
+        return one
+    return f"{one}: {_evidence(-naive.gain, naive.gain_error, report, 'naive training')}"
+
+
+def spent(report: FixReport) -> str:
+    """'19 trainings, 9.6 s': all that led to what was kept; the time is a sum over trainings."""
+    kept = report.kept_step
+    trainings = f"{report.cost:.3g} trainings"
+    return f"{trainings}, {ladder_view.duration(kept.seconds)}" if kept else trainings
 
 
 def _evidence(gain: float | None, error: float | None, report: FixReport, other: str, which: str = "it") -> str:
@@ -269,9 +277,14 @@ def _warnings(report: FixReport) -> list[str]:
     return warnings
 
 
-def fix_lines(view: FixView, verbosity: Verbosity, width: int, files: Sequence[object] = ()) -> list[str]:
-    """The terminal's lines: classes, totals, what was kept and written; with VERBOSE how it was found before that."""
-    ending = ending_lines(view, width, files)
+def fix_lines(
+    view: FixView, verbosity: Verbosity, width: int, files: Sequence[object] = (), trained: int | None = None
+) -> list[str]:
+    """The terminal's lines: classes, totals, what was kept and written; with VERBOSE how it was found before that.
+
+    `trained` is how many trainings this call needed, where that is known.
+    """
+    ending = ending_lines(view, width, files, trained)
     if verbosity is Verbosity.QUIET:
         return ending
     everything = verbosity is Verbosity.VERBOSE
@@ -358,11 +371,12 @@ def _two_class_lines(view: FixView, width: int) -> list[str]:
     return lines
 
 
-def ending_lines(view: FixView, width: int, files: Sequence[object] = ()) -> list[str]:
+def ending_lines(view: FixView, width: int, files: Sequence[object] = (), trained: int | None = None) -> list[str]:
     """What was kept, what it costs, what to doubt, and the files."""
     report = view.report
     lines = [line for warning in view.warnings for line in labelled_lines("!", warning, width)]
-    lines += labelled_lines("Kept", view.kept, width)
+    now = ", 0 trained now" if trained == 0 else ""
+    lines += labelled_lines("Kept", f"{view.kept} ({view.spent}{now})", width)
     if view.cost:
         lines += labelled_lines("Price", view.cost, width)
     if number := len(report.label_issues):

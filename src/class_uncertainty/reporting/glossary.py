@@ -52,7 +52,10 @@ GLOSSARY = {
     "Passes": "How many networks run for each prediction.",
     "Precision, recall, F1": "Of what is predicted as a class, the share that is right; of the examples of the class, "
     "the share that is found; and their harmonic mean. As figures of two classes, those of the rarer one.",
-    "Prior": "How frequent the classes are: the training prior is as in the training examples.",
+    "Predicted, share, mean p": "How many examples were predicted as a class, which share of all that is, and the mean "
+    "of the class's probabilities.",
+    "Prior": "How frequent the classes are. The training prior is as in the training examples, that of a goal as the "
+    "goal counts classes: equally for 'mean' and 'worst'.",
     "Rank": "1 is the class that a measure calls the most under-represented. '8 -> 10' stands for the rank by count "
     "and that by uncertainty, where they are two or more apart.",
     "Rank correlation (Spearman's ρ)": "1 where two lists rank the classes alike, 0 where they have nothing in common.",

@@ -77,7 +77,7 @@ def describe_groups(dataset: Dataset, estimate: Estimate) -> str:
     return "Intervals count every group as one example of a class: their examples may err alike."
 
 
-def describe_data(dataset: Dataset) -> list[str]:
+def describe_findings(dataset: Dataset) -> list[str]:
     """What is wrong with the data, but for what changes little."""
     sentences = [str(finding) for finding in check_dataset(dataset).findings if not finding.is_minor]
     return [sentence[:1].upper() + sentence[1:] for sentence in sentences]

@@ -21,7 +21,7 @@ from class_uncertainty.reporting.page import Page
 from class_uncertainty.reporting.page_examples import PageExamples, estimate_examples, fix_examples
 from class_uncertainty.reporting.result_pages import class_page, method_page
 from class_uncertainty.reporting.section import (
-    describe_data,
+    describe_findings,
     describe_folds,
     describe_groups,
     describe_marks,
@@ -51,7 +51,7 @@ class Group:
 
     @property
     def estimators(self) -> set[str]:
-        return {one.estimator for one in (*self.estimates, *self.measurements)}
+        return {one.estimator for one in self.estimates} | {one.estimator for one in self.measurements}
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ def _stored(store: Store, data: StoredDataset, group: Group, dataset: Dataset | 
     if folds:
         notes.append(describe_folds(folds, dataset))
     if dataset:
-        notes += describe_data(dataset)
+        notes += describe_findings(dataset)
     if dataset and isinstance(measured, Estimate):
         notes.append(describe_groups(dataset, measured))
     return Stored(

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.checks import Array, check
 from class_uncertainty.errors import InputError, notice
 from class_uncertainty.io import check_replaceable, origin, same_file, signed_archive, write_whole
-from class_uncertainty.metrics import Scores
+from class_uncertainty.metrics import Scores, decide
 from class_uncertainty.posthoc.adjustment import Adjustment, check_tau
 from class_uncertainty.posthoc.calibration import fit_adjustment
 from class_uncertainty.posthoc.prediction_files import Predictions, read_predictions
-from class_uncertainty.posthoc.priors import Prior, find_prior
+from class_uncertainty.posthoc.priors import GIVEN, Prior, find_prior
 from class_uncertainty.posthoc.written_predictions import (
     PredictionTable,
     check_places,
@@ -25,7 +25,7 @@ from class_uncertainty.posthoc.written_predictions import (
     write_predictions,
 )
 from class_uncertainty.text import amount_of
-from class_uncertainty.workflows.predict import GivenLabels
+from class_uncertainty.workflows.predict import LEAST_COST, MOST_PROBABLE, GivenLabels
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class AdjustedPredictions:
         Predictions whose class is another one now.
     before, after : Scores or None
         How good the predictions with labels are, or the unseen ones where none has any: before by the column `class` of
-        a .csv file, or by the most probable classes, after by the most probable classes.
+        a .csv file, or by the most probable classes, after by the classes that follow from the adjusted probabilities.
     judged_on : Path or None
         The file that `before` and `after` are of.
     absent : tuple of int
@@ -53,6 +53,10 @@ class AdjustedPredictions:
         Whether a bias beyond tau log N was fitted.
     file : Path or None
         The file that was written.
+    files : tuple of Path
+        That, and the JSON file beside a .csv file.
+    rule : str
+        How a class follows from its probabilities.
 
     Examples
     --------
@@ -71,6 +75,8 @@ class AdjustedPredictions:
     unseen: int
     has_class_bias: bool
     file: Path | None
+    files: tuple[Path, ...] = ()
+    rule: str = MOST_PROBABLE
 
     def __repr__(self) -> str:
         changed = amount_of(self.changed, "prediction changes", "predictions change")
@@ -83,6 +89,7 @@ class AdjustedPredictions:
             "file": str(self.file) if self.file else None,
             "examples": len(self.probabilities),
             "changed": self.changed,
+            "rule": self.rule,
             "judged on": str(self.judged_on) if self.judged_on else None,
             **fitted,
             "before": asdict(self.before) if self.before else None,
@@ -167,21 +174,24 @@ def adjust_predictions(
         raise InputError(f"{unseen} has no array called labels: nothing can be chosen on examples without them.")
     else:
         rows, strength = other.labels >= 0, "auto" if tau is None else tau
-        p, labels = other.probabilities[rows], other.labels[rows]
+        p, labels = other.for_training[rows], other.labels[rows]
         adjustment = fit_adjustment(p, labels, class_counts, tau=strength, prior=fitted_prior, bias=bias)
-    adjusted = adjustment(given.probabilities)
+    adjusted = adjustment(given.for_training)
+    decisions = decide(adjusted, given.costs)
     judged, judged_on = (given, source) if given.labels is not None else (other, other_source)
     before, after = _before_after(judged, adjustment, class_counts)
+    files: tuple[Path, ...] = ()
     if target and table and target.suffix == ".csv":
-        rewritten, about = _rewritten(table, adjusted, class_counts, adjustment.prior)
-        write_predictions(target, rewritten, about, excel_safe, made_from)
+        rewritten, about = _rewritten(table, given, adjusted, adjustment.prior, class_counts)
+        files = tuple(write_predictions(target, rewritten, about, excel_safe, made_from))
     elif target:
         write_whole(target, signed_archive(_packed(adjusted, given.labels, adjustment), made_from))
+        files = (target,)
     labels_seen = [] if other is None or other.labels is None else [c for c in other.labels.tolist() if c >= 0]
     return AdjustedPredictions(
         probabilities=adjusted,
         adjustment=adjustment,
-        changed=int((adjusted.argmax(axis=1) != given.decisions).sum()),
+        changed=int((decisions != given.decisions).sum()),
         before=before,
         after=after,
         judged_on=judged_on,
@@ -189,6 +199,8 @@ def adjust_predictions(
         unseen=len(labels_seen),
         has_class_bias=bool((adjustment.bias != Adjustment.of(class_counts, adjustment.tau).bias).any()),
         file=target,
+        files=files,
+        rule=MOST_PROBABLE if given.costs is None else LEAST_COST,
     )
 
 
@@ -215,13 +227,21 @@ def _read(path: Path) -> tuple[PredictionTable | None, Predictions]:
 
 
 def _rewritten(
-    table: PredictionTable, adjusted: NDArray, counts: NDArray, prior: NDArray
+    table: PredictionTable, given: Predictions, adjusted: NDArray, prior: NDArray, counts: NDArray
 ) -> tuple[PredictionTable, dict[str, Any]]:
-    """The same columns with other probabilities, and what they stand for."""
-    labels = [table.classes[c] for c in adjusted.argmax(axis=1)]
-    meaning = "Labels are the most probable classes, for classes as frequent as the prior says."
-    about = {"classes": list(table.classes), "counts": counts.tolist(), "prior": prior.tolist(), "meaning": [meaning]}
-    return replace(table, probabilities=adjusted, labels=labels), about
+    """The same columns with other probabilities and the classes that follow from them, and what they stand for."""
+    labels = [table.classes[c] for c in decide(adjusted, given.costs)]
+    rule = MOST_PROBABLE if given.costs is None else LEAST_COST
+    about = {
+        "classes": list(table.classes),
+        "counts": counts.tolist(),
+        "prior": prior.tolist(),
+        "rule": rule,
+        "costs": None if given.costs is None else given.costs.tolist(),
+        "meaning": [f"The class is {rule}, for {GIVEN}."],
+    }
+    costs = None if given.costs is None else (adjusted @ given.costs).min(axis=1)
+    return replace(table, probabilities=adjusted, labels=labels, costs=costs), about
 
 
 def _check_places(source: Path, unseen: Path | None, target: Path | None) -> None:
@@ -250,10 +270,10 @@ def _before_after(
 ) -> tuple[Scores | None, Scores | None]:
     if judged is None or judged.labels is None:
         return None, None
-    p, truth = judged.probabilities, GivenLabels(judged.labels, "labels", ())  # by class alone
+    p, truth = judged.for_training, GivenLabels(judged.labels, "labels", ())  # by class alone
     q = adjustment(p)
     before = truth.scores(p, judged.decisions, counts, adjustment.prior)
-    return before, truth.scores(q, q.argmax(axis=1), counts, adjustment.prior)
+    return before, truth.scores(q, decide(q, judged.costs), counts, adjustment.prior)
 
 
 def _packed(adjusted: NDArray, labels: NDArray | None, adjustment: Adjustment) -> bytes:

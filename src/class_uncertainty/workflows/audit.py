@@ -272,6 +272,7 @@ def audit(
     decisions: Tensorlike | None = None,
     costs: ArrayLike | None = None,
     by_cost: bool = False,
+    made_for: ArrayLike | None = None,
 ) -> Audit:
     """Audit predictions of any framework: what is wrong with which class, and why. Nothing is trained.
 
@@ -303,6 +304,9 @@ def audit(
         the mean cost of the decisions.
     by_cost : bool
         Whether decisions were made by costs, not for the fewest errors: verdicts are then of the most probable classes.
+    made_for : array (C,), optional
+        How frequent the classes are that the probabilities hold for, as `prior` of what `cu.predict` returned: ECE and
+        NLL then weigh classes so. By default they are of the examples as they are.
 
     Returns
     -------
@@ -322,7 +326,7 @@ def audit(
     classes = take(list[str] | None, classes=classes)
     names = take(list[str] | None, names=names)
     check(list[Path] | Tensorlike | None, images=images)
-    check(Array | None, counts=counts, prior=prior, costs=costs)
+    check(Array | None, counts=counts, prior=prior, costs=costs, made_for=made_for)
     check(bool, by_cost=by_cost)
     columns = list(getattr(probabilities, "columns", ()))
     if classes is None and columns and all(isinstance(name, str) for name in columns):
@@ -331,7 +335,14 @@ def audit(
         labels, probabilities=probabilities, names=names, images=images, decisions=decisions
     )
     if unlabelled:
-        audited = audit(**of_examples, classes=classes, counts=counts, prior=prior, costs=costs, by_cost=by_cost)
+        of_classes: dict[str, Any] = {
+            "classes": classes,
+            "counts": counts,
+            "prior": prior,
+            "costs": costs,
+            "made_for": made_for,
+        }
+        audited = audit(**of_examples, **of_classes, by_cost=by_cost)
         return replace(audited, notes=(left_out_note(unlabelled), *audited.notes))
     shape = tuple(getattr(probabilities, "shape", np.shape(probabilities)))
     if len(shape) == 1:
@@ -351,7 +362,19 @@ def audit(
     noise = label_noise(p, numbers) if p.size <= CHECKED else None
     decided = None if decisions is None else _decided(decisions, p.shape, class_names, classes is not None)
     checked_costs = None if costs is None else check_costs(costs, number, class_names)
-    judged = Judged(p, numbers, class_names, training_counts, checked_prior, noise, decided, checked_costs, by_cost)
+    checked_made_for = None if made_for is None else check_prior(made_for, number)
+    judged = Judged(
+        p,
+        numbers,
+        class_names,
+        training_counts,
+        checked_prior,
+        noise,
+        decided,
+        checked_costs,
+        by_cost,
+        checked_made_for,
+    )
     of_all, outcomes = record(judged, example_names), judged.outcomes
     if counts is None:  # training counts stand in as 1 where there are none
         of_all = replace(of_all, classes=tuple(replace(row, count=row.examples) for row in of_all.classes))
@@ -504,18 +527,16 @@ def _from_table(path: Path) -> tuple[dict[str, Any], list[str]]:
         list(table.notes),
         int((predictions.decisions != predictions.probabilities.argmax(axis=1))[rows].sum()),
     )
-    if not np.allclose(predictions.probabilities, table.probabilities, atol=1e-5):
-        notes.append("The probabilities of the file are for another prior: they were converted to that of training.")
     if len(rows) < len(predictions.labels):
         notes.append(left_out_note(len(predictions.labels) - len(rows)))
     if other:
         arguments["decisions"] = predictions.decisions[rows]
         few = amount_of(other, "example has a more probable class", "examples have a more probable class")
         decided = f"Errors are of the decisions in the column class: {few}, by the probabilities"
-        under = "" if predictions.counts is None else ", which are for classes as frequent as in training"
-        calibration = f"Uncertainty and NLL are of the probabilities{under}, ECE of those of the decided classes"
-        notes.insert(0, f"{decided}. {calibration}.")
-    known = {"counts": predictions.counts, "costs": predictions.costs}
+        notes.insert(
+            0, f"{decided}. Uncertainty and NLL are of the probabilities, ECE of those of the decided classes."
+        )
+    known = {"counts": predictions.counts, "costs": predictions.costs, "made_for": predictions.prior}
     return arguments | {name: values for name, values in known.items() if values is not None}, notes
 
 

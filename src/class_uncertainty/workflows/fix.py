@@ -57,8 +57,8 @@ class Fix:
         The network, or the ensemble, with its preprocessing: raw inputs in, logits out. Its softmax is calibrated for
         classes that are about as frequent as the goal says; `purpose.prior` is what was measured.
     model : Model
-        The same with scikit-learn's `predict_proba`, for DataFrames and arrays. Its probabilities are for the goal;
-        those of `cu.predict(fixed, examples)` are for classes as frequent as in training, or another prior.
+        The same with scikit-learn's `predict_proba`, for DataFrames and arrays. Its probabilities are for the goal, as
+        those of `cu.predict(fixed, examples)` are where no other prior is given.
     report : FixReport
         What was wrong, what was done and what has changed.
     choice : Choice

@@ -37,7 +37,7 @@ class Model:
     """What is deployed, for raw examples: rows of a DataFrame, or an array.
 
     `predict_proba` gives the probabilities that decide: for the goal of `cu.fix`, or the prior of the method that
-    `cu.train` trained by. For classes as frequent as in training, or for another prior, ask `cu.predict(model, rows)`.
+    `cu.train` trained by. For another prior, ask `cu.predict(model, rows, prior="train")`.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Model:
 
     def __repr__(self) -> str:
         goal = self.module.purpose and self.module.purpose.goal
-        aim = f"; predict_proba is for the goal {goal!r}, cu.predict for the training prior" if goal else ""
+        aim = f"; for the goal {goal!r}" if goal else ""
         return f"Model({type(self.module).__name__}, {len(self.module.classes):,} classes{aim})"
 
     @property

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.checks import Frame, check, check_distinct, is_frame, take
+from class_uncertainty.checks import Frame, check, check_distinct, is_frame, shortly, take
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.examples import inputs_digest, row_digests
 from class_uncertainty.data.frames import FRAME
@@ -19,9 +19,8 @@ from class_uncertainty.data.readers.unlabelled import FOLDERS, Unlabelled, read_
 from class_uncertainty.data.tabular import Cells, row_cells, row_labels
 from class_uncertainty.errors import InputError, nearest
 from class_uncertainty.metrics import Outcomes, Scores, decide, mean_cost, precisions_by_class, score
-from class_uncertainty.posthoc.evaluation import TwoClasses, threshold_at, two_classes
-from class_uncertainty.posthoc.goal import Goal
-from class_uncertainty.posthoc.priors import GIVEN, PRIORS, Prior, at_prior, find_prior
+from class_uncertainty.posthoc.evaluation import TwoClasses, two_classes
+from class_uncertainty.posthoc.priors import GIVEN, OWN, PRIORS, Prior, at_prior, find_prior
 from class_uncertainty.posthoc.written_predictions import LABEL, SEEN, PredictionTable
 from class_uncertainty.text import amount_of, enumerated, in_list, listed
 from class_uncertainty.training.fit import default_device
@@ -74,22 +73,10 @@ class GivenLabels:
         rows, truth, guesses = self._labelled(decisions)
         return tuple(precisions_by_class(guesses, truth, classes).tolist()) if len(rows) else None
 
-    def two(
-        self,
-        p: NDArray,
-        decisions: NDArray[np.int64],
-        counts: ArrayLike,
-        costs: NDArray | None,
-        prior: ArrayLike | None,
-        made_for: ArrayLike | None,
-    ) -> TwoClasses | None:
-        """How well the rarer of two classes is found; None where there are others, or examples of one alone.
-
-        Probabilities p are for a prior, and decisions were made by those for another, `made_for`.
-        """
-        rows, truth, guesses = self._labelled(decisions)
-        two = two_classes(p[None, rows].astype(np.float64), truth, counts, decisions=guesses[None])
-        return two and replace(two, threshold=threshold_at(prior, made_for, costs, two.positive))
+    def two(self, p: NDArray, counts: ArrayLike, costs: NDArray | None) -> TwoClasses | None:
+        """How well the rarer of two classes is found; None where there are others, or examples of one alone."""
+        rows = np.flatnonzero(self.classes >= 0)
+        return two_classes(p[None, rows].astype(np.float64), self.classes[rows], counts, costs)
 
     def mean_cost(self, decisions: NDArray[np.int64], costs: NDArray | None) -> float | None:
         """Of the labelled examples as they are; None without costs."""
@@ -151,10 +138,8 @@ def keep_columns(examples: Unlabelled, names: Sequence[str]) -> dict[str, Cells]
     return {name: row_cells(table, name, "keep") for name in names} if table else {}
 
 
-LEAST_COST = "Predictions are the classes of the least expected cost, by the costs that the model was saved with."
-LIKELIEST = "Predictions are the most probable classes."
-IN_PYTHON = "In Python, cu.predict gives these probabilities; predict_proba gives those that decide, for another prior."
-NO_PRIOR = "The model does not say which prior its softmax stands for: "
+MOST_PROBABLE, LEAST_COST = "the most probable one", "the one of the least expected cost"  # rules of decision
+NO_PRIOR = "The model does not say which prior its softmax stands for"
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,12 +155,12 @@ class Predicted:
     probabilities : array (N, C)
         Of the classes, if they are as frequent as `prior` says.
     labels : sequence of str
-        The class that the model decides on, by the goal that it was made for. Another class may be more probable under
-        another prior.
+        The class that is decided on by these probabilities: the most probable one or, for a model with costs, the one
+        of the least expected cost.
     prior : array (C,), optional
-        What the probabilities are for; None where the model does not say what its softmax stands for.
+        What probabilities and labels are for; None where the model does not say what its softmax stands for.
     purpose : Purpose, optional
-        The model's: `goal`, `method`, `counts` of the training examples, and the `prior` that its labels are for.
+        The model's: `goal`, `method`, `counts` of the training examples, and the `prior` of its softmax.
     kept : dict
         The columns that were to be kept, by name.
     truth : sequence of str, optional
@@ -184,6 +169,8 @@ class Predicted:
         Where `truth` comes from.
     scores : Scores, optional
         Errors and calibration, by `truth`.
+    prior_name : str
+        "goal", "train", "equal" or "given": which prior that is.
     class_precisions : tuple of float, optional
         Percent of the predictions of each class that are right, by `truth`; NaN for a class that is never predicted.
     seen : bool
@@ -224,11 +211,24 @@ class Predicted:
     mean_cost: float | None = None
     costs: NDArray[np.float64] | None = None
     class_precisions: tuple[float, ...] | None = None
+    prior_name: str = OWN
+
+    @property
+    def rule(self) -> str:
+        """How a class follows from the probabilities."""
+        return MOST_PROBABLE if self.costs is None else LEAST_COST
+
+    @property
+    def expected_costs(self) -> NDArray[np.float64] | None:
+        """(N,) of the classes that are decided on; None without costs."""
+        return None if self.costs is None else (self.probabilities.astype(np.float64) @ self.costs).min(axis=1)
 
     def table(self) -> PredictionTable:
         """What `cu predict` writes as CSV."""
         kept = {name: cells for name, cells in self.kept.items() if name != LABEL or self.truth is None}
-        return PredictionTable(self.names, self.classes, self.probabilities, self.labels, kept, self.truth)
+        return PredictionTable(
+            self.names, self.classes, self.probabilities, self.labels, kept, self.truth, costs=self.expected_costs
+        )
 
     def document(self) -> dict[str, Any]:
         """What `cu predict` writes beside it: what labels and probabilities stand for, and how good they are."""
@@ -239,6 +239,8 @@ class Predicted:
             "method": purpose.method if purpose else None,
             "counts": list(purpose.counts) if purpose else None,
             "prior": None if self.prior is None else self.prior.tolist(),
+            "prior_name": self.prior_name,
+            "rule": self.rule,
             "meaning": list(self.meaning),
             "scored by": self.scored_by or None,
             "scores": asdict(self.scores) if self.scores else None,
@@ -270,7 +272,7 @@ def predict(
     model: str | Path | AnyModel,
     examples: str | Path | Frame,
     *,
-    prior: Prior = "train",
+    prior: Prior | Literal["goal"] = OWN,
     keep: Sequence[str] = (),
     label: str | None = None,
     trust_code: bool = False,
@@ -278,8 +280,9 @@ def predict(
 ) -> Predicted:
     """Predict new examples with a model of `cu.fix` or `cu.train`.
 
-    Labels are by the goal that the model was made for. Probabilities p_c of its softmax, which holds for the prior
-    `purpose.prior`, become p_c prior_c / purpose.prior_c, renormalised.
+    Probabilities p_c of its softmax, which holds for the prior `purpose.prior`, become p_c prior_c / purpose.prior_c,
+    renormalised. Labels follow from them: the most probable class or, for a model with costs, the one of the least
+    expected cost.
 
     Parameters
     ----------
@@ -291,8 +294,9 @@ def predict(
         columns of training. Images are resized, or pass through the network's backbone, and columns become features,
         as they were in training. Files of a folder and rows of a table that cannot be read are skipped, and `notes`
         name them.
-    prior : "train", "equal" or array (C,)
-        What probabilities are for: classes as frequent as in training, equally frequent, or as given.
+    prior : "goal", "train", "equal" or array (C,)
+        How frequent the classes are, for probabilities and labels: as the goal that the model was made for counts them,
+        as in training, equally frequent, or as given. Only with "goal" are labels best for that goal.
     keep : sequence of str
         Columns of the table to return beside the predictions, such as an id.
     label : str, optional
@@ -323,7 +327,8 @@ def predict(
     if keep:
         check_distinct("column", keep)
     network = _at_hand(model, trust_code)
-    purpose, costs = network.purpose, None if network.costs is None else network.costs.cpu().double().numpy()
+    purpose = network.purpose
+    costs = None if network.costs is None else network.costs.cpu().double().numpy()
     wanted = _wanted(network, prior)
     place, source = (examples, FRAME) if is_frame(examples) else (Path(examples), str(examples))
     unlabelled, is_seen = _watch_seen(_read(network, place), network)
@@ -332,8 +337,8 @@ def predict(
     parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
     done = 0
     for p in _softmaxes(network, unlabelled, source):
-        decisions = decide(p.astype(np.float64), costs)
-        parts.append((decisions, p if purpose is None or wanted is None else at_prior(p, purpose.prior, wanted)))
+        converted = p if purpose is None or wanted is None else at_prior(p, purpose.prior, wanted)
+        parts.append((decide(converted.astype(np.float64), costs), converted))
         done += len(p)
         if progress:
             progress(source, done, len(unlabelled.names))
@@ -347,7 +352,8 @@ def predict(
     truth = given.at(places) if given else None
     unscored = truth.unscored(network.classes) if truth else unscored
     notes = [*unlabelled.notes, *skipped[:NAMED], *([count] if skipped else []), *unscored]
-    counts, made_for = (purpose.counts, purpose.prior) if purpose else (np.ones(len(network.classes)), None)
+    counts = purpose.counts if purpose else np.ones(len(network.classes))
+    prior_name = prior if isinstance(prior, str) else "given"
     return Predicted(
         [unlabelled.names[place] for place in places],
         network.classes,
@@ -359,13 +365,14 @@ def predict(
         truth=[network.classes[c] if c >= 0 else "" for c in truth.classes] if truth else None,
         scored_by=truth.source if truth else "",
         scores=truth.scores(shown, decisions, counts, wanted) if truth else None,
-        meaning=_meaning(network, prior, wanted, int((shown.argmax(axis=1) != decisions).sum())),
+        meaning=_meaning(network, prior_name, wanted),
         notes=[*notes, *([SEEN] if seen and truth else [])],
         seen=seen,
-        two=truth.two(shown, decisions, counts, costs, wanted, made_for) if truth else None,
+        two=truth.two(shown, counts, costs) if truth else None,
         mean_cost=truth.mean_cost(decisions, costs) if truth else None,
         costs=costs,
         class_precisions=truth.precisions(decisions, len(network.classes)) if truth else None,
+        prior_name=prior_name,
     )
 
 
@@ -378,13 +385,19 @@ def _at_hand(model: str | Path | AnyModel, trust_code: bool) -> Deployed:
     return module.eval()
 
 
-def _wanted(network: Deployed, prior: Prior) -> NDArray[np.float64] | None:
+def _wanted(network: Deployed, prior: Prior | Literal["goal"]) -> NDArray[np.float64] | None:
     """The prior that is asked for, (C,); None where the model does not say what its own is."""
-    if network.purpose is not None:
-        return find_prior(prior, network.purpose.counts)
-    if not isinstance(prior, str) or prior != "train":
-        raise InputError(f"{NO_PRIOR}leave the prior out, or train it by cu.train.")
-    return None
+    is_own = isinstance(prior, str) and prior == OWN
+    if network.purpose is None and is_own:
+        return None
+    if network.purpose is None:
+        raise InputError(f"{NO_PRIOR}: leave the prior out, or train it by cu.train.")
+    if is_own:
+        return np.array(network.purpose.prior, dtype=np.float64)
+    if isinstance(prior, str) and prior not in PRIORS:
+        allowed = ", ".join(map(repr, (OWN, *PRIORS)))
+        raise InputError(f"prior is {shortly(prior)}: it must be one of {allowed}, or a probability of each class.")
+    return find_prior(prior, network.purpose.counts)
 
 
 def _softmaxes(network: Deployed, unlabelled: Unlabelled, source: str) -> Iterator[NDArray[np.float32]]:
@@ -401,22 +414,21 @@ def _softmaxes(network: Deployed, unlabelled: Unlabelled, source: str) -> Iterat
             yield logits.softmax(dim=1).cpu().numpy()
 
 
-def _meaning(network: Deployed, prior: Prior, wanted: NDArray[np.float64] | None, differing: int) -> list[str]:
-    """What labels and probabilities stand for; `differing` labels are not the most probable classes."""
+def _meaning(network: Deployed, prior_name: str, wanted: NDArray[np.float64] | None) -> list[str]:
+    """What labels and probabilities stand for, in sentences."""
     purpose = network.purpose
+    rule = MOST_PROBABLE if network.costs is None else LEAST_COST
     if purpose is None or wanted is None:
-        return [LIKELIEST if network.costs is None else LEAST_COST, f"{NO_PRIOR}probabilities are that softmax."]
-    decided = f"Predictions are the largest outputs of a network that was trained by {purpose.method!r}."
-    if purpose.goal is not None:
-        lowest = Goal(purpose.goal, np.array(purpose.prior)).describe()
-        decided = f"Predictions are for the lowest {lowest} (goal {purpose.goal!r})."
-    under = PRIORS[prior] if isinstance(prior, str) else GIVEN
-    examples = amount_of(differing, "example", "examples")
-    other = f"; for {examples}, another class than the predicted one is the most probable" if differing else ""
+        return [f"The class is {rule}. {NO_PRIOR}: probabilities are that softmax."]
+    if prior_name != OWN:
+        under = PRIORS.get(prior_name, GIVEN)
+    elif purpose.goal is None:
+        under = f"the prior of a network trained by {purpose.method!r}"
+    else:
+        under = f"the prior of the goal {purpose.goal!r}"
     lost = [network.classes[c] for c in np.flatnonzero((np.array(purpose.prior) == 0) & (wanted > 0))]
     never = [f"The goal rules out {', '.join(map(repr, lost))}, whose probability stays 0."] if lost else []
-    converted = [] if np.array_equal(wanted, purpose.prior) else [IN_PYTHON]
-    return [decided, f"Probabilities are for {under}{other}.", *converted, *never]
+    return [f"The class is {rule}, for {under}.", *never]
 
 
 def _read(network: Deployed, examples: Path | Frame) -> Unlabelled:
