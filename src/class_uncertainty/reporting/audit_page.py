@@ -121,7 +121,7 @@ def audit_page(
     return Page(
         "Audit of predictions",
         f"{of.examples:,} examples of {amount_of(len(audit.classes), 'class', 'classes')}, {wrong:,} predicted wrongly",
-        audit.summary,
+        audit.summary.removeprefix(f"{BY_COST} "),
         _error_chart(audit),
         _key_numbers(audit),
         notes=[*_gate_notes(gate), *audit.unjudged, *audit.notes],
@@ -178,7 +178,7 @@ def _class_block(audit: Audit, places: Mapping[str, str]) -> Block:
             "Examples": number_cell(row.examples, 0),
             "Error, %": number_cell(row.error),
             "95 % interval": interval_cell(*interval_together(row)),
-            "Verdict": text_cell(KINDS[row.kind]) if row.kind else Cell(MISSING),
+            f"Verdict{audit.without_costs}": text_cell(KINDS[row.kind]) if row.kind else Cell(MISSING),
             "Taken for": text_cell(f"{row.taken_for} ({row.taken_share:.0f} %)") if row.taken_for else Cell(MISSING),
         }
         for row in audit.worst_first
