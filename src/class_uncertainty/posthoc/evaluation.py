@@ -182,7 +182,7 @@ def evaluate_seeds(
         class_errors=tuple(seed_scores.class_errors for seed_scores in scores),
         worst=tuple(seed_scores.worst for seed_scores in scores),
         confusion=tuple(tuple(map(float, row)) for row in shares),
-        bins=tuple(Bin(*row, int(size)) for row, size in zip(bins.tolist(), sizes, strict=True)),
+        bins=tuple(Bin(*row) for row in zip(*bins.T.tolist(), sizes.astype(int).tolist(), strict=True)),
         ece=100 * float(bins[:, 0] @ np.abs(bins[:, 2] - bins[:, 1])),
         nll=float(weights @ surprise(both.p_label)),
         overall=tuple(seed_scores.top1_error for seed_scores in scores),

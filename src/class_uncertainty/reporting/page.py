@@ -17,6 +17,7 @@ from class_uncertainty.text import decimal, unbroken
 
 ENDINGS = (".html", ".htm")
 END = "</body>"
+AT_ONCE = 50  # rows of a table that are laid out at first: the others are hidden until they are asked for
 MISSING = "–"
 
 
@@ -169,7 +170,8 @@ def render(pages: Sequence[Page], folder: Path) -> str:
     """The pages as HTML that will be in a folder, from which it links files. Examples share the room that is left."""
     with_examples = [(place, page.examples) for place, page in enumerate(pages) if page.examples]
     template = _template()
-    html = template.render(pages=_lighter(pages), glossary=GLOSSARY, has_examples=bool(with_examples))
+    shown: dict[str, Any] = {"pages": _lighter(pages), "glossary": GLOSSARY, "at_once": AT_ONCE}
+    html = template.render(**shown, has_examples=bool(with_examples))
     room = (PAGE_BYTES - len(html.encode(errors="replace"))) // max(1, len(with_examples))
     data = {place: page_data(examples, folder, room) for place, examples in with_examples}
     scripts = [_data_script(place, of_page) for place, of_page in data.items()]

@@ -1,24 +1,33 @@
 // every table is sorted by a click on a heading: numbers from high to low, words from A to Z, missing values last
 for (const table of document.querySelectorAll("table")) {
-  const heads = [...table.tHead.rows[0].cells], [body] = table.tBodies;
+  const heads = [...table.tHead.rows[0].cells], [body, rest] = table.tBodies, shown = body.rows.length;
+  if (rest) {
+    const all = document.createElement("button");
+    all.type = "button";
+    all.textContent = `Show all ${shown + rest.rows.length} rows`;
+    all.addEventListener("click", () => { rest.hidden = false; all.remove(); });
+    table.parentElement.after(all);
+  }
   heads.forEach((head, column) => {
     const button = document.createElement("button");
     button.type = "button";
     button.append(...head.childNodes);
     head.append(button);
     button.addEventListener("click", () => {
-      const rows = [...body.rows], key = (row) => row.cells[column].dataset.sort;
+      const rows = [...body.rows, ...(rest?.rows ?? [])], key = (row) => row.cells[column].dataset.sort;
       const isNumber = !head.classList.contains("words");
       const before = head.getAttribute("aria-sort");
       const down = before ? before === "ascending" : isNumber;
       for (const other of heads) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
       const compare = (a, b) => (isNumber ? a - b : a.localeCompare(b, undefined, { numeric: true }));
-      body.append(...rows.sort((a, b) => {
+      rows.sort((a, b) => {
         const x = key(a), y = key(b);
         if (x === undefined || y === undefined) return (x === undefined) - (y === undefined);
         return compare(x, y) * (down ? -1 : 1);
-      }));
+      });
+      body.append(...rows.slice(0, shown));
+      rest?.append(...rows.slice(shown));
     });
   });
 }
