@@ -151,6 +151,13 @@ def test_a_column_without_values_is_left_out():
     assert table_of([]) is None
 
 
+def test_of_many_rows_the_first_are_shown(tmp_path):
+    rows = [{"Class": text_cell(f"class {c}", f"{c}")} for c in range(120)]
+    html = render([Page("many", "", "", blocks=[Block("Classes", table=table_of(rows))])], tmp_path)
+    first, rest = html.split("<tbody hidden>")
+    assert (first.count("data-open"), rest.count("data-open=")) == (50, 70)
+
+
 def test_cells_of_numbers():
     assert [number_cell(value, 1, "+").text for value in (-1.25, 0.0, 2.0, None, float("nan"))] == [
         "−1.2", "0.0", "+2.0", "–", "–",
