@@ -37,19 +37,6 @@ def test_what_was_trained_otherwise_is_not_averaged(store, digits, monkeypatch, 
     ]
 
 
-def test_the_estimate_shown_is_the_one_at_the_rate_of_the_fix(store, digits, measure, train):
-    """The estimate of the learning rate that was not chosen is never shown, even if it was stored last."""
-    train("naive")
-    estimates = {lr: measure("out-of-fold", lr=lr) for lr in (0.4, 0.1)}
-    assert not np.allclose(estimates[0.1].mu, estimates[0.4].mu)
-    for lr, estimate in estimates.items():
-        report = replace(TEN_CLASSES, kind=kind_of(SHORT, "cpu"), lr=lr)
-        store.add_fix_report(f"at {lr}", digits.fingerprint, report)
-        (section,) = stored_results(store)
-        assert section.fix_report == report
-        assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
-
-
 def test_the_newest_fix_comes_first_and_the_rest_is_told_from_it(store, digits, train):
     recipes = [SHORTER, SHORT, replace(SHORT, epochs=3)]
     for recipe in recipes:

@@ -282,7 +282,7 @@ def _compared(results: Sequence[Result]) -> list[Result]:
 
 
 def _shown_estimate(group: Group, estimator: str | None) -> Estimate | Measurement | None:
-    """What methods used last; else the estimate that the fix was chosen on, an ensemble, or the newest.
+    """What methods used last; else, beside a fix, an out-of-fold estimate, or an ensemble, or the newest.
 
     Of those by the estimator that is asked for, if there are any; else, where nothing was fixed, by the recipe's usual
     one, if there are any.
@@ -303,12 +303,5 @@ def _shown_estimate(group: Group, estimator: str | None) -> Estimate | Measureme
             for score in dict.fromkeys((measured.score, *others)):
                 if digest_by(place, score) == used:
                     return measured.using(score)
-    lr = group.fixes[-1].lr if group.fixes else None
-
-    def preference(measured: Estimate | Measurement) -> tuple[bool, int]:
-        results = measured.results if isinstance(measured, Estimate) else ()
-        if measured.estimator == "out-of-fold" and any(result.lr == lr for result in results):
-            return True, 2
-        return isinstance(measured, Estimate), int(measured.estimator == "ensemble")
-
-    return max(both, key=preference, default=None)
+    preferred = "out-of-fold" if group.fixes else "ensemble"
+    return max(both, key=lambda one: (isinstance(one, Estimate), one.estimator == preferred), default=None)
