@@ -113,7 +113,7 @@ def test_a_file_of_results_and_what_is_shown_of_it(store, planted, run):
     assert run("report --store new.sqlite --out page.html")[0] == 0
     page = (planted / "page.html").read_text()
     if store == "a network":
-        assert "<b>70</b> parameters of code.py:small" in page  # 3 * 9 + 3 of the convolution, 10 * 3 + 10 of the head
+        assert "code.py:small, 70 parameters" in page  # 3 * 9 + 3 of the convolution, 10 * 3 + 10 of the head
     assert not (planted / "mark").exists()
 
 

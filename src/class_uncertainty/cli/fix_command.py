@@ -57,6 +57,7 @@ def fix(
         from class_uncertainty.reporting.fix_view import fix_lines, view_fix
         from class_uncertainty.reporting.page import page_place, write
         from class_uncertainty.reporting.page_examples import fix_examples
+        from class_uncertainty.reporting.section import describe_findings
         from class_uncertainty.training.model_files import files_of
         from class_uncertainty.workflows.fix import fix as fix_classes
 
@@ -85,7 +86,7 @@ def fix(
         view = view_fix(fixed.report, dataset)
         files = [*fixed.files]
         try:
-            shown = fix_page(view, fix_examples(fixed.report, dataset), fixed.files)
+            shown = fix_page(view, fix_examples(fixed.report, dataset), fixed.files, describe_findings(dataset))
             files += write([shown], page, made_from=made_from)
         except InputError as error:  # a package that pages need is missing: what was found is told all the same
             notice(f"{page} was not written: {error}")

@@ -41,14 +41,17 @@ CALIBRATED = "On the dashed line a model is right as often as its confidence say
 CALIBRATED += f"Bins of fewer than {HANDFUL} examples are not drawn."
 
 
-def fix_page(view: FixView, examples: PageExamples | None = None, files: Sequence[Path] = ()) -> Page:
-    """What a fix changed; `files` are those of the model that was saved."""
+def fix_page(
+    view: FixView,
+    examples: PageExamples | None = None,
+    files: Sequence[Path] = (),  # of the model that was saved
+    notes: Sequence[str] = (),  # on the data
+) -> Page:
+    """What a fix changed."""
     report = view.report
     two = report.after.two
     name, _, sizes = view.data.partition(": ")
-    notes = [*view.warnings, report.basis]
-    if view.cost:
-        notes.append(f"Price: {view.cost}.")
+    price = f"Price: {view.cost}." if view.cost else ""
     blocks = [_class_block(view, examples)]
     if view.sizes:
         rows = [_class_cells(change, "") for change in view.sizes]
@@ -66,7 +69,7 @@ def fix_page(view: FixView, examples: PageExamples | None = None, files: Sequenc
         _change_chart(view),
         _key_numbers(view),
         _next_steps(view, files),
-        [note for note in notes if note],
+        [note for note in (*view.warnings, price, report.basis, *notes) if note],
         blocks,
         examples,
     )

@@ -23,6 +23,7 @@ from class_uncertainty.reporting.page import (
     text_cell,
 )
 from class_uncertainty.reporting.page_examples import PageExamples, estimate_examples
+from class_uncertainty.reporting.section import describe_findings
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.rows import ClassRow, MethodRow, harder_and_easier, marked, spearman
 from class_uncertainty.text import amount_of, decimal, listed
@@ -44,12 +45,14 @@ def measure_page(measured: Measured) -> Page:
     page = class_page(dataset.name, measured.rows, measured.estimate, examples)
     command = f"cu fix {shlex.quote(dataset.name)} --save MODEL"
     steps = [("Train a better classifier of the same data:", command)]
-    return replace(page, steps=steps, notes=[*advice(measured), *measure_view.notes(measured)])
+    notes = [*advice(measured), *describe_findings(dataset), *measure_view.notes(measured)]
+    return replace(page, steps=steps, notes=notes)
 
 
 def compare_page(comparison: Comparison) -> Page:
     """Methods side by side, the lowest error first."""
-    return method_page(comparison.dataset.name, comparison.rows, compare_view.notes(comparison))
+    dataset = comparison.dataset
+    return method_page(dataset.name, comparison.rows, [*describe_findings(dataset), *compare_view.notes(comparison)])
 
 
 def class_page(

@@ -82,7 +82,10 @@ class Stored:
         blocks = [*first.blocks]
         for other in others:
             blocks += other.folded(f"Also stored: {other.blocks[0].heading.lower()}")
-        return replace(first, title=self.name, notes=[*self.notes, *first.notes], blocks=blocks)
+        notes = [*self.notes, *first.notes]
+        if self.measured and len(pages) == 1:
+            notes += self.method_notes
+        return replace(first, title=self.name, notes=notes, blocks=blocks)
 
 
 def stored_results(
