@@ -31,7 +31,8 @@ def view(*shown: ClassChange, mean: ClassChange | None = None) -> FixView:
 
 
 def block(page: Page, start: str) -> Block:
-    return next(one for one in page.blocks if one.heading.startswith(start))
+    blocks = [one for one in page.blocks if one.heading.startswith(start)]
+    return next((one for one in blocks if one.heading == start), blocks[0])
 
 
 def cells(page: Page, start: str) -> list[dict[str, str]]:

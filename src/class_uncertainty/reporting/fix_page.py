@@ -52,12 +52,12 @@ def fix_page(
     two = report.after.two
     name, _, sizes = view.data.partition(": ")
     price = f"Price: {view.cost}." if view.cost else ""
-    blocks = [_class_block(view, examples)]
+    blocks = []
     if view.sizes:
         rows = [_class_cells(change, "") for change in view.sizes]
         blocks.append(Block("Classes by their training examples", table=table_of(rows), is_folded=False))
-    blocks += [_confusion_block(report, examples), *_rung_blocks(report), *_ladder_blocks(report)]
-    blocks.append(_calibration_block(report))
+    blocks += [_class_block(view, examples), _confusion_block(report, examples)]
+    blocks += [*_rung_blocks(report), *_ladder_blocks(report), _calibration_block(report)]
     if two:
         blocks.append(threshold_block(two, report.classes[two.positive]))
     if report.label_issues:
