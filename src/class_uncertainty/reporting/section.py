@@ -40,14 +40,6 @@ def describe_network(*sizes: NetworkSize) -> list[str]:
     return [f"Network: {'; '.join(named)}."] if named else []
 
 
-def describe_rates(rows: Sequence[MethodRow]) -> str:
-    """Which naive runs the gains are against; "" where no learning rate tells them apart."""
-    if not any(row.has_rate for row in rows):
-        return ""
-    alike = all(row.naive_lr in (row.lr, None) for row in rows)
-    return ", at the same learning rate" if alike else ", each at its own learning rate"
-
-
 def describe_tests(rows: Sequence[MethodRow]) -> str:
     """How many rows are tested, and how the confidence is corrected for that; "" where none is."""
     tests = sum(row.aso is not None for row in rows)
