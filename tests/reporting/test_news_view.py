@@ -1,14 +1,12 @@
 """What is known before a command ends, in lines and in tables."""
 
-import pytest
 from example_results import make_result
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, Verdict
+from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.posthoc.fix_report import Rung, RungRow
-from class_uncertainty.reporting.news_view import describe_news, print_news
+from class_uncertainty.reporting.news_view import print_news
 from class_uncertainty.runs.watcher import Decided, Diagnosed, RowTrained, RungsJudged
-from class_uncertainty.training.recipe import RECIPES
 
 ROWS = (
     RungRow("naive", 1.0, 2.0, 12.5, 1.0, 3.25, 0.5),
@@ -21,37 +19,12 @@ JUDGED = RungsJudged((FIRST,), "class-mean error", "%")
 FINDING = Diagnosed((Verdict("9", "few", "9: 33 % wrong"),), 81, 0)
 
 
-def row(seeds: int, complete: bool, **changes) -> RowTrained:
-    return RowTrained(tuple(make_result(cu.Lane("cb-rs", seed), **changes) for seed in range(seeds)), complete)
-
-
-@pytest.mark.parametrize(
-    ("news", "lines"),
-    [
-        (JUDGED, ["4 candidates were judged on 1,081 unseen examples: cb-rs is preferred, class-mean error 9.25 %; "
-                  "2 go on."]),
-        (RungsJudged((FIRST, LAST), "mean cost", ""), ["cb-rs was judged on 5,405 unseen examples: mean cost 9.250."]),
-        (RungsJudged((Rung(1, 0, ROWS[3:]),), "mean cost", ""), ["dro was judged: none could be trained."]),
-        (FINDING, ["Trained naively, once a fold, on 81 unseen examples:", "  9: 33 % wrong"]),
-        (Diagnosed((), 81, 1), ["Trained naively, once a fold, on 81 unseen examples:",
-                                f"  {NOTHING_WRONG}",
-                                "  One class has too few of these examples to say anything."]),
-        (Decided("One network is kept."), []),
-        (row(2, complete=False), []),
-        (row(2, complete=True), ["Trained: cb-rs at the learning rate 0.1, class-mean error 20.00 ± 0.00 %."]),
-        (row(2, complete=True, recipe=RECIPES["forest"]), ["Trained: cb-rs, class-mean error 20.00 ± 0.00 %."]),
-        (row(1, complete=True, scores=None, diverged=3),
-         ["Trained: cb-rs at the learning rate 0.1, every training diverged."]),
-    ],
-)  # fmt: skip
-def test_lines_as_soon_as_something_is_known(news, lines):
-    assert describe_news(news) == lines
+def row(seeds: int) -> RowTrained:
+    return RowTrained(tuple(make_result(cu.Lane("cb-rs", seed)) for seed in range(seeds)))
 
 
 def test_all_that_is_known_when_a_command_is_stopped(capsys):
-    print_news(
-        [JUDGED, FINDING, RungsJudged((FIRST, LAST), "class-mean error", "%"), Decided("One is kept."), row(2, False)]
-    )
+    print_news([JUDGED, FINDING, RungsJudged((FIRST, LAST), "class-mean error", "%"), Decided("One is kept."), row(2)])
     out = capsys.readouterr().out
     assert out.startswith("\nKnown so far:\n")
     for words in (

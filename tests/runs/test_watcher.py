@@ -14,9 +14,9 @@ from class_uncertainty.runs.watcher import Decided, RowTrained, Watcher, watch_b
 
 def test_a_row_is_known_by_its_method_and_rate():
     first, second = (SimpleNamespace(method="cb-rs", lr=lr, seed=seed) for lr, seed in ((0.1, 0), (0.2, 1)))
-    assert RowTrained((first,), False).row == ("cb-rs", 0.1)
-    assert RowTrained((second, first), True).row == ("cb-rs", 0.2)  # all of a row are alike: the first says it
-    assert RowTrained((first,), True) != RowTrained((first,), True)  # results are not compared
+    assert RowTrained((first,)).row == ("cb-rs", 0.1)
+    assert RowTrained((second, first)).row == ("cb-rs", 0.2)  # all of a row are alike: the first says it
+    assert RowTrained((first,)) != RowTrained((first,))  # results are not compared
 
 
 def test_a_watcher_trains_nothing_and_says_nothing(capsys):

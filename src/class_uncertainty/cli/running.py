@@ -161,7 +161,7 @@ def open_running(
     profile = command.profile
     written = _written(profile)
     with Store(command.store, create) as store:
-        watch = LiveProgress(tells=command.verbose)
+        watch = LiveProgress()
         running = Running(command, recipe, changes, store, deadline, watch)
         watch.before_training = running.announce
         try:

@@ -1,4 +1,4 @@
-"""LiveProgress: how many of the networks of a step have been trained, and what is known as soon as it is known.
+"""LiveProgress: how many of the networks of a step have been trained.
 
 All of it goes to stderr: a bar at a terminal, and elsewhere a line from time to time. A workflow that ends before the
 first line says nothing before its result.
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from class_uncertainty.reporting.news_view import describe_news
 from class_uncertainty.runs.watcher import News, RowTrained, Watcher
 from class_uncertainty.text import printable
 from class_uncertainty.training import Lane
@@ -23,14 +22,14 @@ if TYPE_CHECKING:
     from class_uncertainty.training.fit import Epoch
 
 FIRST_LINE, LINE_INTERVAL = 3.0, 30.0  # seconds, where there is no terminal
+POLL = 0.1  # seconds between looks at whether training has begun
 ESTIMATED_BY = 3600.0  # seconds of a step that its pace is measured over
 
 
 class LiveProgress(Watcher):
     """What a command shows while it works, and keeps for the case that it is stopped."""
 
-    def __init__(self, tells: bool = True) -> None:
-        self.tells = tells  # whether it says what is known as soon as it is
+    def __init__(self) -> None:
         self.before_training: Callable[[], None] = lambda: None
         self.began = time.monotonic()
         self.next_line = self.began + FIRST_LINE  # kept from one workflow of a command to the next
@@ -66,14 +65,6 @@ class LiveProgress(Watcher):
         if isinstance(news, RowTrained):  # the newest of a row replaces the one before
             self.news = [old for old in self.news if not (isinstance(old, RowTrained) and old.row == news.row)]
         self.news.append(news)
-        has_taken_long = time.monotonic() - self.began > FIRST_LINE
-        if not self.tells or self.step is None or not has_taken_long:  # the result comes soon, if not at once
-            return
-        for line in map(printable, describe_news(news)):
-            if self.shows_bar:  # above the bar
-                self.console.print(line, markup=False, highlight=False)
-            else:
-                _write(line)
 
     @contextmanager
     def __call__(self, what: str, networks: int, epochs: int) -> Iterator[Callable[["Epoch"], None]]:
@@ -120,10 +111,11 @@ class LiveProgress(Watcher):
     def _write_lines(self) -> None:
         """Write a line whenever it is time, whatever trains meanwhile, until the workflow has ended."""
         while not self.closed.wait(max(0.0, self.next_line - time.monotonic())):
-            is_first = self.next_line == self.began + FIRST_LINE
-            self.next_line = time.monotonic() + LINE_INTERVAL
-            if is_first and self.step is None:  # nothing may have to be trained
+            now = time.monotonic()
+            if self.step is None and now < self.began + LINE_INTERVAL:  # perhaps nothing has to be trained
+                self.next_line = now + POLL
                 continue
+            self.next_line = now + LINE_INTERVAL
             with suppress(OSError, ValueError):  # stderr is full or closed: training goes on
                 _write(self.line())
 

@@ -269,13 +269,13 @@ def read_back(store: Store, rows: Iterable[T | None]) -> list[T]:
     return present
 
 
-def telling_rows(context: Context, runs: int) -> Ended:
-    """Tells what is known of each row of a comparison, which is complete with so many runs."""
+def telling_rows(context: Context) -> Ended:
+    """Tell what is known of each row of a comparison."""
     rows: dict[tuple[str, float], tuple[Result, ...]] = {}
 
     def ended(result: Result) -> None:
         row = rows[result.method, result.lr] = (*rows.get((result.method, result.lr), ()), result)
-        context.tell(RowTrained(row, len(row) == runs))
+        context.tell(RowTrained(row))
 
     return ended
 

@@ -49,7 +49,6 @@ class RowTrained:
     """The results so far of a method at one learning rate, one at least."""
 
     results: tuple[Result, ...]
-    complete: bool
 
     @property
     def row(self) -> tuple[str, float]:

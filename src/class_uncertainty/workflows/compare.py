@@ -314,7 +314,7 @@ def compare(
         if uses_uncertainty and not chooses_tau:
             estimate = stored_measurement(context, request, score)
         choosing = judged_on(context, choose_on) if choose_on else judged_by_folds(context)
-        ended = telling_rows(context, len(numbers))
+        ended = telling_rows(context)
         if uses_uncertainty and not estimate:
             estimate = read_by(load_or_estimate(context, [request])[0], score)
         stats = Stats(context.train.counts, class_vector(estimate)) if estimate else None

@@ -172,7 +172,7 @@ def measure(
     with open_context(dataset, Settings.of(measure, settings, recipe)) as context:
         request = EstimateRequest.usual(estimator, members, lr, context.recipe)
         request.check_score(score)
-        estimate = read_by(load_or_estimate(context, [request], ended=telling_rows(context, members))[0], score)
+        estimate = read_by(load_or_estimate(context, [request], ended=telling_rows(context))[0], score)
         rows = class_rows(context.dataset.classes, context.train.counts.tolist(), estimate, context.dataset)
         return Measured(context.dataset, estimate, tuple(rows))
 

@@ -128,6 +128,7 @@ def _values(saved: SavedModel, judged: Mapping[str, Any]) -> dict[str, Any]:
     few = [name for name, count in zip(saved.classes, examples or (), strict=False) if count < FEW]
     return {
         "task": "image-classification" if is_image else "tabular-classification",
+        "new": "new-photos" if is_image else "new.csv",
         "data": saved.about.get("data", ""),
         "networks": " + ".join(dict.fromkeys(member["network"] for member in saved.members)),
         "mean": _mean(errors),
