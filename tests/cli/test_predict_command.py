@@ -201,7 +201,9 @@ def test_a_table_with_an_id_and_labels(run):
         np.testing.assert_array_equal(scored.probabilities[:, 1] > 0.5, yes)
         precision = 100 * labels[yes].mean() if yes.any() else 0.0
         assert f"yes: precision {precision:.1f} %, recall {100 * yes[labels].mean():.1f} %, F1 " in text
-        assert f"class mean {scored.scores.error:.1f} %, overall {scored.scores.top1_error:.1f} % wrong of 200" in text
+        assert (
+            f"class mean {scored.scores.error:.1f} %, overall {scored.scores.top1_error:.1f} %, of 200 examples" in text
+        )
         two = json.loads(Path("predictions.json").read_text())["two"]
         assert two["auc"] == pytest.approx(100 * roc_auc_score(labels, scored.probabilities[:, 1]))
         header, first, *_ = Path("predictions.csv").read_text().splitlines()
@@ -237,7 +239,7 @@ def test_labels_of_a_part(run):
     code, out, err = run("predict model part.csv")
     assert (code, err) == (0, "")
     text = " ".join(out.split())
-    assert "wrong of 400" in text
+    assert "of 400 examples" in text
     assert "200 examples have no label and are not scored." in text
     Path("empty.csv").write_text("\n".join(["x,kind", *(f"{row.split(',')[0]}," for row in rows)]))
     assert "Not scored: column 'kind' is empty." in " ".join(run("predict model empty.csv")[1].split())

@@ -44,8 +44,8 @@ def test_five_lines_without_a_note():
     assert [line.split()[0] for line in predict_lines(SCORED, NORMAL, 100, FILES)] == [
         "Found",
         "Rule",
-        "Score",
-        "Score",
+        "Errors",
+        "yes:",
         "Unsure",
         "Wrote",
     ]

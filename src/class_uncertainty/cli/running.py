@@ -131,13 +131,6 @@ class Running:
             "on": command.on,
         }
 
-    def show(self, value: Any, render: Callable[[Any], None]) -> Any:
-        """Render a workflow's value for people; its document is for programs."""
-        self.announce()
-        if not self.command.as_json:
-            render(value)
-        return value.document()
-
     def answer(self, document: dict[str, Any]) -> None:
         """For programs; silent where people read."""
         if self.command.as_json:

@@ -11,6 +11,8 @@ GLOSSARY = {
     "ε_min is 0 where it always is; below 0.5 the method is better.",
     "AUC, average precision": "Areas under the ROC curve and under the curve of precision against recall: how well "
     "probabilities rank the examples of two classes, whatever the threshold. By chance an AUC is 50 %.",
+    "Before, after, change": "Before is naive training, or predictions as they were given; after is what was kept, or "
+    "adjusted; the change is after less before, in points.",
     "Candidate": "One way to train a network that `cu fix` chooses between.",
     "Cause unclear": "A class that is worse than the others, with too few test examples to say why: adjusting for its "
     "count neither clearly helps nor leaves it clearly worse.",
@@ -25,6 +27,7 @@ GLOSSARY = {
     "ECE": "Expected calibration error: by how much confidence, the probability of the predicted class, and the share "
     "of right predictions differ, on average. Balanced: with all classes equally frequent.",
     "Effective": "A class's share of the inverse effective numbers of examples, which discount near-duplicates.",
+    "Ensemble": "Several networks whose predictions are averaged.",
     "Error": "The share of test examples that are wrong, in percent.",
     "Estimator": "A way to measure uncertainty; 'cu list estimators' lists all.",
     "Few examples": "A rare class that stays worse than the others once its count is adjusted for: its examples are "

@@ -35,8 +35,10 @@ def predict_lines(predicted: Predicted, verbosity: Verbosity, width: int, files:
     lines = labelled_lines("Found", f"{amount_of(len(predicted.labels), 'example', 'examples')}: {found}", width)
     lines += labelled_lines("Rule", " ".join([*predicted.meaning, *_threshold(predicted)]), width)
     everything = verbosity == Verbosity.VERBOSE
+    label = "Errors"
     for sentence in score_sentences(predicted, everything):
-        lines += labelled_lines("Score", sentence, width)
+        lines += labelled_lines(label, sentence, width)
+        label = ""
     lines += labelled_lines("Unsure", least_sure(predicted), width)
     for note in predicted.notes:
         lines += labelled_lines("!", note, width)
@@ -74,7 +76,7 @@ def score_sentences(predicted: Predicted, everything: bool = False) -> list[str]
     calibration = f"ECE {figure(scores.ece)} %"
     if everything:
         calibration += f", NLL {figure(scores.nll, 3)}"
-    errors = f"{mean}, overall {figure(scores.top1_error)} % wrong of {labelled:,} ({predicted.scored_by})"
+    errors = f"{mean}, overall {figure(scores.top1_error)} %, of {labelled:,} examples ({predicted.scored_by})"
     sentences = [f"{errors}; {calibration}"]
     two = predicted.two
     if two:
