@@ -7,15 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from run_guides import commands, rendered, write_scripts
 
 DOCS = Path(__file__).parents[1] / "docs"
 GUIDES = ["tables", "training-loop", "ci-gate", "clusters"]
 TIMES = re.compile(r"\d+:\d\d|\d+ s\b")
-
-
-@pytest.fixture
-def guides():
-    return runpy.run_path(str(DOCS / "guides.py"))
 
 
 def run_script(path, words, capsys, monkeypatch):
@@ -39,13 +35,12 @@ def missing_numbers(shown, printed):
 
 
 @pytest.mark.parametrize("name", GUIDES)
-def test_the_commands_of_a_guide_print_what_it_shows(name, guides, run, tmp_path, capsys, monkeypatch):
+def test_the_commands_of_a_guide_print_what_it_shows(name, run, tmp_path, capsys, monkeypatch):
     text = (DOCS / "guides" / f"{name}.md").read_text()
-    guides["write_scripts"](text, tmp_path)
-    commands = guides["commands"](text)
-    assert commands
+    write_scripts(text, tmp_path)
     monkeypatch.chdir(tmp_path)
-    for command, shown in commands:
+    assert commands(text)
+    for command, shown in commands(text):
         line, _, otherwise = command.partition(" || ")
         program, *words = line.split()
         if program == "cu":
@@ -64,7 +59,7 @@ def test_the_commands_of_a_guide_print_what_it_shows(name, guides, run, tmp_path
         assert all(Path(file).is_file() for file in (written[1].split(", ") if written else []))
 
 
-def test_a_guide_is_rendered_by_running_its_commands(guides):
+def test_a_guide_is_rendered_by_running_its_commands():
     text = '# T\n\n```console\n$ cu list data\nold\n$ head x\n```\n\n```python title="a.py"\nprint(1)\n```\n'
-    rendered = guides["rendered"](text, lambda command: f"{len(command)}\n")
-    assert rendered == text.replace("old", "12").replace("$ head x\n", "$ head x\n6\n")
+    again = rendered(text, lambda command: f"{len(command)}\n")
+    assert again == text.replace("old", "12").replace("$ head x\n", "$ head x\n6\n")

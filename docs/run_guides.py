@@ -1,4 +1,4 @@
-"""Runs the commands that the guides show, and renders what they print: `python docs/guides.py GUIDE [DATA]`.
+"""Runs the commands that the guides show, and renders what they print: `python docs/run_guides.py GUIDE [DATA]`.
 
 Scripts are Python blocks with a title. Commands are the lines of console blocks that begin with `$`. DATA is a folder
 that the guide's commands find in the place where they run, under its own name.
@@ -25,7 +25,7 @@ def write_scripts(text: str, folder: Path) -> None:
 
 def commands(text: str) -> list[tuple[str, str]]:
     """Each command of a guide with the output that is shown below it."""
-    shown = []
+    shown: list[tuple[str, str]] = []
     for block in CONSOLE.findall(text):
         _, *parts = COMMAND.split(block)
         shown += zip(parts[::2], parts[1::2], strict=True)
