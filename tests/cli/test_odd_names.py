@@ -117,7 +117,7 @@ def test_a_progress_bar_and_a_table_show_escapes(monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     with terminal.progress_bars("images") as progress:
         progress(f"decoding {ODD}", 1, 2)
-    terminal.print_fitting(("class", "n"), [(ODD, "1")], drop=())
+    terminal.print_table(("class", "n"), [(ODD, "1")])
     terminal.say(ODD, "[bold]not markup[/bold]")
     written = stream.getvalue()
     assert written.count("x\\x1b[2J") >= 3

@@ -80,13 +80,13 @@ def list_(
     if as_json:
         terminal.print_json(documents)
     elif name is not None:
-        terminal.print_fitting(("field", "value"), list(_flat(documents[0])), drop=(), words=("value",))
+        terminal.print_table(("field", "value"), list(_flat(documents[0])), words=("value",))
     else:
         columns = [field.replace("_", " ") for field in fields]
         cells = [[_text(document[field]) for field in fields] for document in documents]
-        console = terminal.console()
-        first = min(max(len(row[0]) for row in cells), 3 * console.width // 5)  # some candidates have long names
-        console.print(terminal.plain_table(columns, cells, left=len(columns), widths=[first]))
+        longest = max(len(row[0]) for row in cells)
+        first = min(longest, 3 * terminal.console().width // 5)  # some candidates have long names
+        terminal.print_table(columns, cells, words=columns, widths={columns[0]: first})
         if kind is not None:
             terminal.say(f"{kind}: {KINDS[kind].about}")
 

@@ -10,7 +10,7 @@ from class_uncertainty.paper.outcomes import COLLAPSED, Outcome, gains, publishe
 from class_uncertainty.paper.printed_tables import TABLES, Cell, Row
 from class_uncertainty.paper.reproduction import Reproduction, shift
 from class_uncertainty.reporting.section import describe_collapsed, describe_marks, describe_network
-from class_uncertainty.reporting.terminal import print_fitting, say
+from class_uncertainty.reporting.terminal import print_table, say
 from class_uncertainty.runs.rows import marked, shared_marks
 from class_uncertainty.training import Result
 
@@ -36,16 +36,11 @@ SVHN_CLASSES = 10  # from here on the classes of SVCI-20 are SVHN's, before it C
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of text; `drop` names the columns that may go where there is no room, the first ones first.
-
-    Those that are `last` go where numbers would be cut, even if cells are wrapped.
-    """
+    """A table of text."""
 
     title: str
     lines: Sequence[Mapping[str, str]]  # the same columns in each
     notes: Sequence[str] = ()
-    drop: tuple[str, ...] = ()
-    last: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -101,7 +96,7 @@ def _cells(reproduction: Reproduction, data: str, protocol: str) -> TextTable:
     if len(run) < len(shown):
         notes.append(f"Rows that have not been run: {len(shown) - len(run)}.")
     under = "both protocols" if _are_tuned_under_both(shown) else f"protocol {protocol}"
-    return TextTable(f"{title_of(data)}, {under}", lines, notes, drop=("cost", "method", "n", "lr", "gap"))
+    return TextTable(f"{title_of(data)}, {under}", lines, notes)
 
 
 def _cell(one: Outcome, shared: Collection[str]) -> dict[str, str]:
@@ -158,7 +153,7 @@ def _gains(reproduction: Reproduction, data: str) -> TextTable:
     notes = ["Gain: the baseline's error less the row's, in points, ± its standard error."]
     notes += [*_explained(GAINED, {gain.verdict for gain in compared}), *_network(reproduction, [data])]
     title = f"{title_of(data)}: gains over cardinality"
-    return TextTable(title, list(lines.values()), notes, last=("against", "printed"))
+    return TextTable(title, list(lines.values()), notes)
 
 
 def _explained(meanings: Mapping[str, str], shown: Collection[str]) -> list[str]:
@@ -220,7 +215,7 @@ def _tests(reproduction: Reproduction, data: str, protocol: str) -> TextTable:
     notes += sorted({f"ASO: {test.epsilon.warning}." for test in tests if test.epsilon.warning})
     notes += _network(reproduction, [data])
     title = f"{title_of(data)}, protocol {protocol}: almost stochastic order"
-    return TextTable(title, lines, notes, last=("runs", "printed"))
+    return TextTable(title, lines, notes)
 
 
 def _ablations(reproduction: Reproduction) -> TextTable:
@@ -235,7 +230,7 @@ def _ablations(reproduction: Reproduction) -> TextTable:
         for one, other in reproduction.ablations
     ]
     notes = _network(reproduction, [one.cell.data for one, _ in reproduction.ablations])
-    return TextTable("What other pixels change, at the learning rate 0.1", lines, notes, last=("printed",))
+    return TextTable("What other pixels change, at the learning rate 0.1", lines, notes)
 
 
 def _correlations(reproduction: Reproduction) -> TextTable:
@@ -263,8 +258,7 @@ def _correlations(reproduction: Reproduction) -> TextTable:
     if reproduction.name == "if1a":
         notes += ["The paper prints 0.82 for cardinality and 0.92 for uncertainty on CIFAR-100-LT (50)."]
     notes += _network(reproduction, [one.data.name for one in reproduction.measured])
-    last = (share, "ρ of μ^C") if shows_share else ("ρ of μ^C",)
-    return TextTable("Measures and class errors", lines, notes, drop=("device",), last=last)
+    return TextTable("Measures and class errors", lines, notes)
 
 
 def _has_several_estimators(reproduction: Reproduction) -> bool:
@@ -289,8 +283,7 @@ def _shifts(reproduction: Reproduction) -> TextTable:
         lines.append(line)
     notes = [f"Moved: half the sum of the absolute changes from {title_of(first.data.name)}, from 0 to 1."]
     notes += _network(reproduction, [one.data.name for one in reproduction.measured])
-    last = ("rarest class μ^C", "rarest class μ^U", "moved μ^C")
-    return TextTable("How far the measures move", lines, notes, last=last)
+    return TextTable("How far the measures move", lines, notes)
 
 
 def _halves(reproduction: Reproduction) -> TextTable:
@@ -325,9 +318,9 @@ def print_reproduction(reproduction: Reproduction) -> None:
     shown: set[str] = set()  # columns of the tables with verdicts on cells
     for table in tables:
         say("", table.title)
-        dropped = print_fitting(table.columns, table.rows, table.drop, last=table.last)
+        print_table(table.columns, table.rows)
         if "verdict" in table.columns:
-            shown.update(column for column in table.columns if column not in dropped)
+            shown.update(table.columns)
         say(*table.notes)
     if not tables:
         say("Nothing of it is stored.")
@@ -352,7 +345,7 @@ def print_remaining(remaining: Sequence[Remaining]) -> None:
     rows = [
         (row.data, f"{row.lanes:,}", f"{row.images / 1e6:,.1f}", _duration(row.minutes)) for row in [*remaining, total]
     ]
-    print_fitting(("data", "lanes", "million images", "time"), rows, ())
+    print_table(("data", "lanes", "million images", "time"), rows)
     say("Time: at the speed of a few steps of a full stack, just timed on this device.")
 
 

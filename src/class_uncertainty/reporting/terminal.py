@@ -14,7 +14,7 @@ from typing import Any
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -34,9 +34,9 @@ from class_uncertainty.reporting.glossary import explained
 from class_uncertainty.text import decimal, printable, shown, unbroken
 
 NARROWEST = 13  # characters of a word, such as duplicate=0.3, that stay on one line
+BETWEEN = 3  # characters between the columns of a wide table
 PIPE_WIDTH = 160  # of a wide table that goes to a file or another program
 LINE_WIDTH, WIDEST_LINE = 80, 100  # of a sentence: in a pipe, and on a terminal at most
-NO_VALUE = ("", "–")
 MISSING = "-"  # in the place of a number that there is not
 LABEL = 7  # characters of a label before a text, as in 'Kept   '
 FILL = "\N{WORD JOINER}"  # the second cell of a wide character, as 猫; `printable` leaves none in a text
@@ -216,107 +216,28 @@ def progress_bars(unit: str) -> Iterator[Callable[[str, int, int], None]]:
         yield update
 
 
-def plain_table(columns: Sequence[str], rows: Rows, left: int = 1, widths: Sequence[int] = ()) -> Table:
-    """A table whose first `left` columns are aligned left, the others right, as numbers are.
+def print_table(
+    columns: Sequence[str], rows: Rows, words: Sequence[str] = (), widths: Mapping[str, int] | None = None
+) -> None:
+    """Print a wide table: the first column and those of `words` aligned left, the others right, as numbers are.
 
-    The first columns are wrapped to `widths`. Without any, the first one is on one line.
+    Words are wrapped, in columns of these `widths`. Nothing is dropped and no number is cut: lines may be too wide.
     """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    cells = [[shown(printable(cell)) for cell in row] for row in rows]
+    needed = 0
     for i, column in enumerate(columns):
-        options: dict[str, Any] = {"justify": "left" if i < left else "right", "overflow": "fold"}
-        if i < len(widths):
-            options["width"] = widths[i]
-        elif i == 0:
-            options["no_wrap"] = True
-        table.add_column(shown(column), **options)
-    for row in rows:
-        table.add_row(*(Text(shown(printable(cell))) for cell in row))  # Text: a class may be called [red]
-    return table
-
-
-def fitting_table(
-    console: Console, columns: Sequence[str], rows: Rows, drop: Rows, last: Sequence[str] = ()
-) -> tuple[Table, list[str]]:
-    """The table without the groups of columns that must be dropped to fit, and the columns that were dropped.
-
-    The first groups go first; those that still have room beside the columns that are left come back, the last first.
-    If it never fits, cells are wrapped; where a number would be cut, more columns go: `last`, then from the right.
-    """
-
-    def kept(dropped: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-        places = [i for i, column in enumerate(columns) if column not in dropped]
-        return [columns[i] for i in places], [[row[i] for i in places] for row in rows]
-
-    def without(groups: Rows) -> tuple[Table, list[str], int]:
-        dropped = [column for group in groups for column in group]
-        table = plain_table(*kept(dropped))
-        wide = console.measure(table, options=console.options.update(width=1000)).maximum
-        return table, dropped, wide - console.width
-
-    for number in range(len(drop) + 1):
-        table, dropped, excess = without(drop[:number])
-        if excess <= 0:
-            break
-    else:
-        order = [column for column in dict.fromkeys([*last, *columns[:0:-1]]) if column not in dropped]
-        while not (widths := _wrapped_widths(console.width, *kept(dropped))) and order:
-            dropped.append(order.pop(0))
-        return plain_table(*kept(dropped), widths=widths), dropped
-    groups = list(drop[:number])
-    for group in reversed(drop[:number]):
-        fewer = [other for other in groups if other != group]
-        again = without(fewer)
-        if again[2] <= 0:
-            groups, (table, dropped, _) = fewer, again
-    return table, dropped
-
-
-def _wrapped_widths(room: int, columns: Sequence[str], rows: Rows) -> list[int]:
-    """How wide wrapped columns are, the widest narrowed first; none where a number or a short word would be cut."""
-    texts = [shown("\n".join([name, *map(printable, cells)])) for name, *cells in zip(columns, *rows, strict=True)]
-    widths = [max(map(cell_len, text.split("\n"))) for text in texts]
-    room -= 3 * len(columns) - 1  # a space at both ends, and three between columns
-    least = [max((_least(word) for word in text.split()), default=0) for text in texts]
-    if sum(least) > room:
-        return []
-    while sum(widths) > room:
-        widths[max(range(len(widths)), key=lambda i: (widths[i] > least[i], widths[i]))] -= 1
-    return widths
-
-
-def _least(word: str) -> int:
-    """The width below which a word would be cut; long ones of letters may go on in the next line."""
-    return min(cell_len(word), NARROWEST) if re.search(r"[^\W\d]", word) else cell_len(word)
-
-
-def print_fitting(
-    columns: Sequence[str],
-    rows: Rows,
-    drop: Sequence[str],
-    words: Sequence[str] = (),
-    unnamed: Sequence[str] = (),
-    hidden: Sequence[str] = (),
-    last: Sequence[str] = (),
-) -> list[str]:
-    """Print the table that fits, name the columns that were dropped, and return them; the first of `drop` go first.
-
-    Columns of `words` are aligned left, as the first one is. The caller tells what stood in those that are `unnamed`.
-    Those that are `hidden`, and those to drop that no row has a value in, are left out, not named, and returned.
-    Those that are `last` go where a number would be cut.
-    """
-    cells = dict(zip(columns, zip(*rows, strict=True), strict=False))  # no rows: none
-    hidden = [*hidden, *(column for column in drop if column in cells and set(cells[column]) <= set(NO_VALUE))]
-    out, places = console(), [i for i, column in enumerate(columns) if column not in hidden]
-    kept, groups = [[row[i] for i in places] for row in rows], [[column] for column in drop if column not in hidden]
-    table, dropped = fitting_table(out, [columns[i] for i in places], kept, groups, last)
-    for column in table.columns:
-        if column.header in words:
-            column.justify = "left"
+        is_words = i == 0 or column in words
+        justify: JustifyMethod = "left" if is_words else "right"
+        width = (widths or {}).get(column)
+        table.add_column(shown(column), justify=justify, overflow="fold", width=width, no_wrap=not is_words)
+        longest = max(cell_len(line) for line in [*column.split("\n"), *(row[i] for row in cells)])
+        needed += BETWEEN + (min(longest, NARROWEST) if is_words else longest)
+    for row in cells:
+        table.add_row(*map(Text, row))  # Text: a class may be called [red]
+    out = console()
+    out.width = max(out.width, needed)
     out.print(table)
-    named = [" ".join(column.split()) for column in dropped if column not in unnamed]  # on one line
-    if named:
-        say(f"No room for {', '.join(named)}: widen the terminal, or use --json.")
-    return [*hidden, *dropped]
 
 
 def print_json(document: Any) -> None:
