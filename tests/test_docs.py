@@ -186,8 +186,14 @@ def test_the_verdict_on_the_paper_is_the_same_in_both_places():
     assert [fact for fact in counts + ranks if fact not in page] == []
 
 
-def test_the_readme_fits_on_a_few_screens():
-    assert len((ROOT / "README.md").read_text().splitlines()) < 150
+def test_the_readme_is_short_and_its_output_is_the_guide_s():
+    readme, site = ((ROOT / name).read_text() for name in ("README.md", "docs/index.md"))
+    blocks = re.findall(r"^```\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    output = next(block for block in blocks if "before" in block)
+    shown = (DOCS / "guides" / "photographs.md").read_text().splitlines()
+    assert len(readme.splitlines()) < 150
+    assert [line for line in output.splitlines() if line not in shown] == []
+    assert output in site
 
 
 def test_every_number_of_the_reproduction_s_prose_is_in_its_results():
