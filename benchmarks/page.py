@@ -21,9 +21,11 @@ from browser import run_in
 from reporting.examples import fix_report  # type: ignore[import-not-found]
 
 import class_uncertainty as cu
-from class_uncertainty.reporting import html_page
-from class_uncertainty.reporting.report_examples import report_examples
-from class_uncertainty.reporting.section import Section
+from class_uncertainty.reporting.fix_page import fix_page
+from class_uncertainty.reporting.fix_view import view_fix
+from class_uncertainty.reporting.page import write
+from class_uncertainty.reporting.page_examples import estimate_examples
+from class_uncertainty.reporting.result_pages import class_page
 from class_uncertainty.runs.rows import class_rows
 
 ROUNDS = 11
@@ -56,8 +58,10 @@ def write_report(classes: int, path: Path) -> None:
     estimate = cu.Estimate("out-of-fold", p[None].astype(np.float32), data.labels)
     rows = tuple(class_rows(data.classes, report.counts, estimate, dataset))
     rows = tuple(replace(row, error=error) for row, error in zip(rows, report.before.class_errors[0], strict=True))
-    examples = report_examples(dataset, [estimate], report)
-    html_page.write([Section(dataset.name, rows, (), 1, fix_report=report, examples=examples)], path)
+    examples = estimate_examples(estimate, dataset)
+    measured = class_page(dataset.name, rows, estimate, examples)
+    page = fix_page(view_fix(report, dataset), examples)
+    write([replace(page, blocks=[*page.blocks, *measured.folded("Also stored: classes")])], path)
 
 
 def compare(kind: str, write: Callable[[int, Path], None]) -> bool:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -14,20 +15,27 @@ from class_uncertainty.paper.experiments import DRAWN, GROUPS
 from class_uncertainty.paper.outcomes import Gain
 from class_uncertainty.paper.reproduction import MeasuredData, Reproduction
 from class_uncertainty.paper.tables import half_errors, title_of
-from class_uncertainty.reporting import chart_style as style
-from class_uncertainty.reporting.class_curves import HEIGHT, LOW_HEIGHT, curves, stacked
-from class_uncertainty.reporting.class_scatter import ShareAxis, error_panels, rho_text, side_by_side
+from class_uncertainty.reporting.charts import (
+    WIDTH,
+    Axis,
+    Chart,
+    Row,
+    Series,
+    axis_from_zero,
+    curve_chart,
+    row_chart,
+    standalone,
+)
 
 FORMS = {  # of uncertainty, and the scores of its parts
     "entropy": {"aleatoric": "aleatoric", "epistemic": "epistemic", "predictive": "predictive"},
     "Kwon et al.": {"aleatoric": "kwon-aleatoric", "epistemic": "kwon-epistemic", "predictive": "kwon-predictive"},
 }
-MOST_LINES = 12  # whose ends have class names beside them; of more, a gradient is the legend
-NAME_GAP = 0.05  # from one name to the next, as a share of the panel's height
-# shares of the lines' width, from their ends to the names, and to the end of the panel
-NAME_OFFSET, NAME_ROOM = 0.08, 0.42
-SIDES = ("by cardinality", "by uncertainty")
-GAP_WIDTH, GAP_LABEL = 420, 55  # pixels of the panel, and from a rule to the end of the label beside it
+MOST_LINES = 12  # with dots
+MOST_NAMES, MOST_LETTERS = 12, 10  # classes that are named along an axis, and letters of a name
+LEAST = -5  # power of ten of the smallest share that is told apart
+MARGIN = 0.08  # powers of ten around the shares
+GAP = 16  # pixels between panels
 
 
 @dataclass(frozen=True)
@@ -44,10 +52,11 @@ class Figure:
         text = json.dumps([self.function.__name__, _rounded(self.arguments)], ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
-    def spec(self) -> dict[str, Any]:
-        """The chart as Vega-Lite."""
-        spec: dict[str, Any] = self.function(*self.arguments).to_dict()
-        return spec
+    @property
+    def svg(self) -> str:
+        """The drawing as a file."""
+        drawn: str = self.function(*self.arguments)
+        return drawn
 
 
 def figures(reproduction: Reproduction) -> dict[str, Figure]:
@@ -204,52 +213,47 @@ class ErrorPair(NamedTuple):
 
 def measure_curves(
     classes: Sequence[str], counts: Sequence[int], mu_cardinality: Sequence[float], mu_uncertainty: Sequence[float]
-) -> Any:
-    """Both measures by class index (Fig. 2a, b; SVCI-20, b)."""
-    alt, facts = style.altair(), {"training examples": [f"{count:,}" for count in counts]}
-    measures = {"cardinality": mu_cardinality, "uncertainty": mu_uncertainty}
-    panel = curves(alt, classes, measures, "share of the measure", facts)
-    return _finished(stacked(alt, [panel.properties(height=HEIGHT, description="Both measures of each class.")]))
+) -> str:
+    """Both measures by class (Fig. 2a, b; SVCI-20, b)."""
+    shares = {"cardinality": mu_cardinality, "uncertainty": mu_uncertainty}
+    about = [f"{name}, {count:,} training examples" for name, count in zip(classes, counts, strict=True)]
+    return standalone(_class_curves(classes, shares, "share of the measure", about))
 
 
-def estimator_curves(classes: Sequence[str], mu_by_estimator: Mapping[str, Sequence[float]]) -> Any:
-    """Class uncertainty by each estimator, by class index (DE against DUQ)."""
-    alt = style.altair()
-    panel = curves(alt, classes, mu_by_estimator, "share of the uncertainty")
-    return _finished(stacked(alt, [panel.properties(height=HEIGHT, description="Class uncertainty by estimator.")]))
+def estimator_curves(classes: Sequence[str], mu_by_estimator: Mapping[str, Sequence[float]]) -> str:
+    """Class uncertainty by each estimator, by class (DE against DUQ)."""
+    return standalone(_class_curves(classes, mu_by_estimator, "share of the uncertainty", classes))
 
 
-def uncertainty_kinds(classes: Sequence[str], parts_by_form: Mapping[str, Mapping[str, Sequence[float]]]) -> Any:
+def uncertainty_kinds(classes: Sequence[str], parts_by_form: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
     """A panel for each kind of uncertainty, a line for each form: form -> kind -> (C,). Each line sums to 1."""
-    alt = style.altair()
-    kinds, panels = list(next(iter(parts_by_form.values()))), []
-    for kind in kinds:
+    panels = []
+    for kind in next(iter(parts_by_form.values())):
         shares = {form: _shares(parts[kind]) for form, parts in parts_by_form.items()}
-        panel = curves(alt, classes, shares, "share of the sum", labelled=kind == kinds[-1], legend=kind == kinds[0])
-        pair = list(shares.values())
-        subtitle = {"subtitle": rho_text(rank_correlation(*pair))} if len(pair) == 2 else {}
-        title = alt.TitleParams(f"{kind[:1].upper()}{kind[1:]} uncertainty", **subtitle)
-        panels.append(panel.properties(height=LOW_HEIGHT, title=title, description=f"The {kind} part of each class."))
-    return _finished(stacked(alt, panels))
+        title = f"share of the {kind} uncertainty"
+        if len(shares) == 2:
+            title += f", {rho_text(rank_correlation(*shares.values()))}"
+        panels.append(_class_curves(classes, shares, title, classes))
+    return stacked(panels)
 
 
-def error_scatter(
-    names: Sequence[str],
-    mu_by_measure: Mapping[str, Sequence[float]],
-    errors: Sequence[float],
-    y_title: str = "test error, %",
-) -> Any:
-    """The error of each class, or its accuracy, against each measure, with Spearman's rho (IF1a).
+def error_scatter(names: Sequence[str], mu_by_measure: Mapping[str, Sequence[float]], errors: Sequence[float]) -> str:
+    """The error of each class against each measure, with Spearman's rho (IF1a).
 
     A measure that is the same for all classes has no panel.
     """
-    alt = style.altair()
-    values = [
-        {"name": style.valid_unicode(name), "error": float(error)} for name, error in zip(names, errors, strict=True)
-    ]
-    tooltip = {"name": "class", "share": "share of the measure", "error": y_title}
-    by_title = {f"{name[:1].upper()}{name[1:]}": shares for name, shares in mu_by_measure.items()}
-    return _finished(side_by_side(alt, error_panels(alt, values, by_title, tooltip, y_title)))
+    panels = []
+    for measure, shares in mu_by_measure.items():
+        if len(set(shares)) == 1:
+            continue
+        points = [
+            (place(share), error, f"{name}: {error:.1f} %, {share:.2%}")
+            for name, share, error in zip(names, shares, errors, strict=True)
+        ]
+        up = axis_from_zero(f"test error, %; {rho_text(rank_correlation(shares, errors))}", max(errors))
+        across = share_axis(f"share by {measure}", shares)
+        panels.append(curve_chart(measure, [Series("", points, is_joined=False)], across, up, measure))
+    return stacked(panels)
 
 
 def class_changes(
@@ -257,136 +261,44 @@ def class_changes(
     classes: Sequence[str],
     values_by_measure: Mapping[str, Sequence[Sequence[float]]],
     x_title: str,
-) -> Any:
+) -> str:
     """A line a class over the settings, one panel a measure (IF1b, IF2): measure -> setting -> (C,).
 
-    Colours run from the first class, the head of a long tail, to the last. All panels have one y axis, so that changes
-    can be compared.
+    All panels have one axis, so that changes can be compared.
     """
-    alt = style.altair()
-    axis = ShareAxis(alt, [v for rows in values_by_measure.values() for row in rows for v in row])
-    panels = [
-        _changes_panel(alt, settings, classes, name, rows, x_title, axis) for name, rows in values_by_measure.items()
-    ]
-    return _finished(alt.concat(*panels, columns=3, spacing=28))
-
-
-def _changes_panel(
-    alt: Any,
-    settings: Sequence[str],
-    classes: Sequence[str],
-    name: str,
-    rows: Sequence[Sequence[float]],
-    x_title: str,
-    axis: ShareAxis,
-) -> Any:
-    last, named = len(settings) - 1, len(classes) <= MOST_LINES
-    names, ticks = [style.valid_unicode(label) for label in classes], list(range(len(settings)))
-    values = [
-        {"at": at, "index": c, "name": names[c], "setting": settings[at], "share": float(row[c])}
-        for at, row in enumerate(rows)
-        for c in range(len(names))
-    ]
-    x_axis = alt.Axis(values=ticks, labelExpr=f"{json.dumps(list(settings))}[datum.value]", labelAngle=0)
-    x_scale = alt.Scale(domain=[-0.04 * last, (1.04 + NAME_ROOM * named) * last], nice=False)
-    x_options = {"title": x_title, "axis": x_axis, "scale": x_scale}
-    x, y_title = alt.X("at:Q", **x_options), "share of the measure"
-    y = alt.Y("share:Q", title=y_title, **axis.options)
-    colour = alt.Color("index:Q", title=None, scale=alt.Scale(domain=[0, len(names) - 1]), legend=None)
-    tooltip = style.tooltips(alt, {"name": "class", "setting": x_title, "share": y_title})
-    chart = style.chart_of(alt, values).encode(x, y, detail="index:N", tooltip=tooltip)
-    if named:
-        ends = style.chart_of(alt, _end_names(names, rows, axis)).encode(colour)
-        beside = alt.X("beside:Q", **x_options), alt.Y("height:Q", title=y_title, **axis.options)
-        layers = [
-            chart.mark_line(strokeWidth=1.75).encode(colour),
-            chart.mark_point(filled=True, size=30, opacity=1).encode(colour),
-            ends.mark_rule(strokeWidth=1, opacity=0.6, tooltip=None).encode(x, y, x2="beside:Q", y2="height:Q"),
-            ends.mark_text(align="left", baseline="middle", fontSize=11, dx=3).encode(*beside, text="label:N"),
-        ]
-    else:
-        layers = [chart.mark_line(strokeWidth=1, opacity=0.8).encode(colour.legend(_gradient(alt, names)))]
-    title = f"{name[:1].upper()}{name[1:]}"
-    description = f"{title} of each class by {x_title}."
-    return alt.layer(*layers).properties(width=340 if named else 300, height=280, title=title, description=description)
-
-
-def _gradient(alt: Any, names: Sequence[str]) -> Any:
-    first, last = (f"{style.short_label(name)} ({place})" for name, place in ((names[0], "first"), (names[-1], "last")))
-    labels = f"datum.value ? {json.dumps(last)} : {json.dumps(first)}"
-    size = {"gradientLength": 280, "gradientThickness": 8}
-    return alt.Legend(type="gradient", values=[0, len(names) - 1], labelExpr=labels, labelOverlap=False, **size)
-
-
-def _end_names(names: Sequence[str], rows: Sequence[Sequence[float]], axis: ShareAxis) -> list[dict[str, Any]]:
-    """Names beside the ends of the lines, moved apart where they would overlap; a rule joins each to its line."""
-    last = len(rows) - 1
-    shares, before = rows[last], rows[max(last - 1, 0)]
-    order = sorted(
-        range(len(names)), key=lambda c: (-round(shares[c], 9), -before[c])
-    )  # of a tie, as the lines come in
-    heights = style.centred_heights([axis.position(shares[c]) for c in order], NAME_GAP)
-    return [
-        {
-            "at": last,
-            "index": c,
-            "share": float(shares[c]),
-            "beside": last * (1 + NAME_OFFSET),
-            "height": axis.value(height),
-            "label": style.short_label(names[c]),
-        }
-        for c, height in zip(order, heights, strict=True)
-    ]
+    everything = [share for rows in values_by_measure.values() for row in rows for share in row]
+    across = Axis(x_title, 0, max(1, len(settings) - 1), list(enumerate(settings)))
+    panels = []
+    for measure, rows in values_by_measure.items():
+        lines = []
+        for c, name in enumerate(classes):
+            points = [(at, place(row[c]), f"{name}, {settings[at]}: {row[c]:.2%}") for at, row in enumerate(rows)]
+            lines.append(Series(name, points, has_dots=len(classes) <= MOST_LINES))
+        panels.append(curve_chart(measure, lines, across, share_axis(f"{measure}:", everything), measure))
+    return stacked(panels)
 
 
 def relative_gains(
     groups: Sequence[tuple[str, str, float, str, float]],
     printed: Sequence[tuple[str, str, float, str, float]] | None = None,
-) -> Any:
-    """Pairs of bars, by cardinality and by uncertainty, under their relative gain (Fig. 1a).
+) -> str:
+    """From the error by cardinality to that by uncertainty, and the relative gain (Fig. 1a).
 
     Each group is (label, baseline, its error, the row by uncertainty, its error), as in ErrorPair. What the paper
-    prints stands beside what was measured, if given.
+    prints stands below what was measured, if given.
     """
-    alt = style.altair()
-    panels = {"": groups} if printed is None else {"Measured here": groups, "Printed in the paper": printed}
-    pairs = {title: [ErrorPair(*group) for group in panel] for title, panel in panels.items()}
-    top = 1.12 * max(max(pair.baseline_error, pair.uncertainty_error) for panel in pairs.values() for pair in panel)
-    charts = [_gains_panel(alt, title, panel, top) for title, panel in pairs.items()]
-    return _finished(alt.concat(*charts, columns=2, spacing=28))
-
-
-def _gains_panel(alt: Any, title: str, pairs: Sequence[ErrorPair], top: float) -> Any:
-    values = []
-    for pair in pairs:
-        sides = ((pair.baseline, pair.baseline_error), (pair.uncertainty, pair.uncertainty_error))
-        values += [
-            {"group": pair.label, "side": side, "method": method, "error": error, "text": f"{method}  {error:.1f}"}
-            for side, (method, error) in zip(SIDES, sides, strict=True)
-        ]
-    gains = [
-        {"group": pair.label, "error": max(pair.baseline_error, pair.uncertainty_error), "text": _signed(pair.gain)}
-        for pair in pairs
-    ]
-    labels = alt.Axis(labelAngle=0, labelExpr="split(datum.label, ' ')", ticks=False, labelLimit=90)
-    groups = [pair.label for pair in pairs]
-    x = alt.X("group:N", title=None, sort=None, scale=alt.Scale(domain=groups, paddingInner=0.3), axis=labels)
-    scale = alt.Scale(domain=[0, top], nice=False)
-    y_options = {"title": "test error, %", "scale": scale, "axis": alt.Axis(tickCount=5)}
-    y, foot = alt.Y("error:Q", **y_options), alt.Y("foot:Q", **y_options)
-    offset = alt.XOffset("side:N", sort=list(SIDES), scale=alt.Scale(domain=list(SIDES), paddingInner=0.08))
-    colour = alt.Color(
-        "side:N", title=None, scale=alt.Scale(domain=list(SIDES)), legend=alt.Legend(symbolType="square")
-    )
-    tooltip = style.tooltips(alt, {"method": "method", "error": "test error, %"})
-    bars = style.chart_of(alt, values).mark_bar().encode(x, y, offset, colour, tooltip=tooltip)
-    feet = style.chart_of(alt, [value | {"foot": 0} for value in values])
-    inside = feet.mark_text(style="inside", angle=270, align="left", dx=6, baseline="middle", tooltip=None)
-    above = style.chart_of(alt, gains).mark_text(style="name", fontWeight="bold", dy=-9, tooltip=None)
-    layers = [bars, inside.encode(x, foot, offset, text="text:N"), above.encode(x, y, text="text:N")]
-    return alt.layer(*layers).properties(
-        width=92 * len(pairs), height=280, title=title, description="Errors by cardinality and by uncertainty."
-    )
+    panels = {"measured here": groups} if printed is None else {"measured here": groups, "printed": printed}
+    charts = []
+    for title, panel in panels.items():
+        rows = []
+        for group in panel:
+            pair = ErrorPair(*group)
+            about = f"{pair.baseline} {pair.baseline_error:.1f} %, {pair.uncertainty} {pair.uncertainty_error:.1f} %"
+            text = f"{pair.gain:+.1f} %".replace("-", "−")
+            rows.append(Row(pair.label, pair.uncertainty_error, text, start=pair.baseline_error, about=about))
+        legend = "○ by cardinality  ● by uncertainty"
+        charts.append(row_chart(title, rows, f"test error, %, {title}", title, legend=legend))
+    return stacked(charts)
 
 
 def gap_by_count(
@@ -396,79 +308,73 @@ def gap_by_count(
     hard_deviations: Sequence[float] | None = None,
     easy_deviations: Sequence[float] | None = None,
     names: tuple[str, str] = ("CIFAR-10 classes", "SVHN classes"),
-) -> Any:
-    """Mean errors of the hard and of the easy classes against the examples a class, with their gap (SVCI-20, a)."""
-    alt, order = style.altair(), [f"{count:,}" for count in sorted(counts)]
-    sides = zip(names, (hard_errors, easy_errors), (hard_deviations, easy_deviations), strict=True)
-    values: list[dict[str, Any]] = [
-        {"count": f"{counts[i]:,}", "side": side, "error": float(error)}
-        | _bar(error, 0 if deviations is None else deviations[i])
-        for side, errors, deviations in sides
-        for i, error in enumerate(errors)
-    ]
-    points = sorted(zip(counts, hard_errors, easy_errors, strict=True))
-    gaps = [
-        {
-            "count": f"{count:,}",
-            "low": min(pair),
-            "high": max(pair),
-            "middle": height,
-            "text": f"gap {style.number_text(pair[0] - pair[1], 1)}",
-        }
-        for (count, *pair), height in zip(points, _between_lines([pair for _, *pair in points]), strict=True)
-    ]
-    y_scale = alt.Scale(domain=[0, 1.08 * max(value["top"] for value in values)], nice=False)
-    y_options = {"title": "mean test error, %", "scale": y_scale, "axis": alt.Axis(tickCount=5)}
-    x_scale, x_axis = alt.Scale(domain=order, padding=0.5), alt.Axis(labelAngle=0, grid=False)
-    x = alt.X("count:O", title="training examples per class", scale=x_scale, axis=x_axis)
-    y = alt.Y("error:Q", **y_options)
-    scale, shapes = alt.Scale(domain=list(names)), alt.Scale(domain=list(names), range=style.SHAPES[:2])
-    colour, plain = (alt.Color("side:N", title=None, scale=scale, legend=legend) for legend in (alt.Legend(), None))
-    tooltip = style.tooltips(alt, {"count": "training examples per class", "side": "classes", "error": "error, %"})
-    chart, between = style.chart_of(alt, values).encode(x), style.chart_of(alt, gaps).encode(x)
-    layers = [
-        between.mark_rule(style="reference", tooltip=None).encode(alt.Y("low:Q", **y_options), y2="high:Q"),
-        chart.mark_line(strokeWidth=2, tooltip=None).encode(y, plain),
-        chart.mark_point(filled=True, size=70, opacity=1).encode(
-            y, colour, alt.Shape("side:N", title=None, scale=shapes), tooltip=tooltip
-        ),
-        between.mark_text(style="name", align="left", dx=7, tooltip=None).encode(
-            alt.Y("middle:Q", **y_options), text="text:N"
-        ),
-    ]
-    if hard_deviations is not None or easy_deviations is not None:
-        bars = chart.mark_rule(strokeWidth=2, tooltip=None).encode(alt.Y("bottom:Q", **y_options), plain, y2="top:Q")
-        layers.insert(1, bars)
-    panel = alt.layer(*layers).resolve_legend(color="independent", shape="independent")
-    return _finished(panel.properties(width=GAP_WIDTH, height=300, description="Mean errors by examples per class."))
+) -> str:
+    """Mean errors of the hard and of the easy classes against the examples a class (SVCI-20, a)."""
+    order = sorted(range(len(counts)), key=lambda i: counts[i])
+    across = Axis("training examples per class", -0.5, len(counts) - 0.5, _ticks([f"{counts[i]:,}" for i in order]))
+    sides = []
+    for name, errors, deviations in zip(
+        names, (hard_errors, easy_errors), (hard_deviations, easy_deviations), strict=True
+    ):
+        points = []
+        for at, i in enumerate(order):
+            spread = f" ± {deviations[i]:.1f}" if deviations else ""
+            points.append((at, errors[i], f"{name}, {counts[i]:,} examples: {errors[i]:.1f}{spread} %"))
+        sides.append(Series(name, points))
+    up = axis_from_zero("mean test error, %", max(*hard_errors, *easy_errors))
+    return standalone(curve_chart("gap", sides, across, up, "Mean errors by examples a class"))
 
 
-def _between_lines(pairs: Sequence[Sequence[float]]) -> list[float]:
-    """The heights of labels to the right of pairs of points: the middle between the lines that join them.
-
-    It is the middle of what both lines leave free along the whole label, whether they rise or fall.
-    """
-    reach = min(1.0, GAP_LABEL * len(pairs) / GAP_WIDTH)  # of the way to the next pair
-    heights = []
-    for pair, following in zip(pairs, [*pairs[1:], pairs[-1]], strict=True):
-        end = [start + reach * (stop - start) for start, stop in zip(pair, following, strict=True)]
-        heights.append((max(min(pair), min(end)) + min(max(pair), max(end))) / 2)
-    return heights
-
-
-def _bar(error: float, deviation: float) -> dict[str, float]:
-    """One deviation to each side; no error lies below 0."""
-    return {"bottom": max(0.0, float(error - deviation)), "top": float(error + deviation)}
+def _class_curves(
+    classes: Sequence[str], shares: Mapping[str, Sequence[float]], title: str, about: Sequence[str]
+) -> Chart:
+    """A line for each name in `shares`, over the classes in their order."""
+    labels = list(classes) if len(classes) <= MOST_NAMES else [str(c) for c in range(len(classes))]
+    ticks = [tick for tick in _ticks(labels) if len(classes) <= 2 * MOST_NAMES or tick[0] % 10 == 0]
+    across = Axis("class", -0.5, len(classes) - 0.5, ticks)
+    series = []
+    for name, values in shares.items():
+        points = [(c, value, f"{about[c]}: {value:.2%} by {name}") for c, value in enumerate(values)]
+        series.append(Series(name, points, has_dots=len(classes) <= 2 * MOST_NAMES))
+    highest = max(max(values) for values in shares.values())
+    return curve_chart("classes", series, across, axis_from_zero(title, highest, percent), title)
 
 
-def _signed(percent: float) -> str:
-    return f"{percent:+.1f} %".replace("-", "−")
+def _ticks(labels: Sequence[str]) -> list[tuple[float, str]]:
+    return [(float(at), label[:MOST_LETTERS]) for at, label in enumerate(labels)]
+
+
+def share_axis(title: str, shares: Sequence[float]) -> Axis:
+    """Powers of ten, as the shares of a long tail lie far apart; `place` says where a share stands."""
+    low, high = place(min(shares)), place(max(shares))
+    every = [math.log10(digit * 10.0**power) for power in range(LEAST, 1) for digit in (1, 3)]
+    ticks = [(at, percent(10**at)) for at in every if low - MARGIN <= at <= high + MARGIN]
+    return Axis(title, low - MARGIN, high + MARGIN, ticks)
+
+
+def place(share: float) -> float:
+    return math.log10(max(share, 10.0**LEAST))
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def stacked(charts: Sequence[Chart]) -> str:
+    """Charts below each other in one file."""
+    parts, top = [], 0.0
+    for chart in charts:
+        height = float(chart.svg.split('height="', 1)[1].split('"', 1)[0])
+        parts.append(chart.svg.replace("<svg ", f'<svg y="{top:g}" ', 1).replace(f'width="{WIDTH}"', 'width="100%"', 1))
+        top += height + GAP
+    whole = f'<svg class="chart" width="{WIDTH}" height="{top:g}">{"".join(parts)}</svg>'
+    return standalone(Chart("stacked", whole, ", ".join(chart.caption for chart in charts)))
+
+
+def rho_text(rho: float | None) -> str:
+    return "rho not defined" if rho is None else f"Spearman’s rho {rho:.2f}".replace("-", "−")
 
 
 def _shares(values: Sequence[float]) -> list[float]:
     raw = np.asarray(values, dtype=float)
     return (raw / raw.sum()).tolist()
-
-
-def _finished(chart: Any) -> Any:
-    return chart.configure(**style.config(style.LIGHT))

@@ -22,7 +22,6 @@ from class_uncertainty.paper.ledger import Ledger
 from class_uncertainty.paper.reproduction import Reproduction, summarise
 from class_uncertainty.paper.tables import TextTable, text_tables
 from class_uncertainty.reporting.candidate_words import describe_candidate
-from class_uncertainty.reporting.chart_images import draw
 from class_uncertainty.reporting.glossary import GLOSSARY
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.result_lines import check_same_data, read_lines
@@ -222,8 +221,8 @@ def draw_figures() -> None:
             file.unlink()
     files = {FIGURES / f"{name}.svg": figure for name, figure in wanted.items()}
     stale = {file: figure for file, figure in files.items() if not is_drawn(file, figure)}
-    for (file, figure), svg in zip(stale.items(), draw([("svg", one.spec()) for one in stale.values()]), strict=True):
-        file.write_text(f"{svg.decode()}\n<!-- drawn from {figure.digest} -->\n")
+    for file, figure in stale.items():
+        file.write_text(f"{figure.svg}<!-- drawn from {figure.digest} -->\n")
 
 
 def is_drawn(file: Path, figure: Figure) -> bool:

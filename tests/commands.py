@@ -26,7 +26,7 @@ for words in sys.argv[1:]:
     try:
         main()
     except SystemExit as end:
-        heavy = {"torch", "scipy", "sklearn", "altair", "jinja2", "vl_convert"} & set(sys.modules)
+        heavy = {"torch", "scipy", "sklearn", "jinja2"} & set(sys.modules)
         print("ended", json.dumps([end.code, sorted(heavy)]))
 """
 

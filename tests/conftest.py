@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -25,14 +24,11 @@ os.environ.pop("COLUMNS", None)  # which readline sets for the processes that py
 
 import class_uncertainty.limits  # noqa: E402, F401  # isort: skip  # before torch, whose idle threads it lets sleep
 
-from bundled_once import bundled_once  # noqa: E402
 from contracts import global_random_untouched  # noqa: E402
 from hypothesis import configuration, settings  # noqa: E402
 from typer.main import get_command  # noqa: E402
 
 from class_uncertainty import Fit, load  # noqa: E402
-from class_uncertainty.reporting import chart_images  # noqa: E402
-from class_uncertainty.reporting.chart_images import ChartRequest  # noqa: E402
 from class_uncertainty.runs.sqlite_faults import WaitingConnection  # noqa: E402
 
 configuration.set_hypothesis_home_dir(
@@ -87,14 +83,6 @@ def no_waiting_for_the_disk():
         yield
 
 
-@pytest.fixture(autouse=True, scope="session")
-def scripts_bundled_once():
-    """A second less for every page with charts."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chart_images, "_run", bundled_once(chart_images._run))
-        yield
-
-
 @lru_cache
 def _command_of(app):
     """Typer reads the signatures of all commands; a process does it once."""
@@ -133,16 +121,6 @@ def forbid_training(monkeypatch):
         pytest.fail(f"trained again: {[lane.name for lane in fitted.lanes]}")
 
     return lambda: monkeypatch.setattr("class_uncertainty.runs.context.train_lanes", trained)
-
-
-@pytest.fixture
-def blank_charts(monkeypatch):
-    """From the call on, pages have blank charts. A process that draws takes seconds: for tests that look elsewhere."""
-
-    def blank(requests: Sequence[ChartRequest]) -> list[bytes]:
-        return [b"<svg></svg>" if kind == "svg" else b"" for kind, _ in requests]
-
-    return lambda: monkeypatch.setattr("class_uncertainty.reporting.html_page.draw", blank)
 
 
 @pytest.fixture

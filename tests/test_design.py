@@ -30,7 +30,7 @@ FOLDERS = (
 )  # fmt: skip
 IMPORTERS = {"paper": {"cli"}, "scale": {"runs"}}  # a folder that nobody else imports -> who may
 BANNED = {"deepsig": "GPL, and only an oracle of the tests", "torchvision": "a heavy dependency for a few file formats"}
-LATE = {"torch", "altair", "scipy", "sklearn", "jinja2"}
+LATE = {"torch", "scipy", "sklearn", "jinja2"}
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 

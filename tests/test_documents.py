@@ -69,6 +69,7 @@ PRICES = values_of(
     mean=CHANGES,
     classes=st.lists(CHANGES, max_size=2).map(tuple),
     goal=st.none() | CHANGES,
+    together=st.lists(CHANGES, max_size=2).map(tuple),
 )
 VERDICTS = values_of(Verdict, evidence=st.none() | values_of(ClassEvidence))
 STEPS = values_of(Step, judged=st.none() | EVALUATIONS)

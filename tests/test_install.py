@@ -83,7 +83,10 @@ def test_archives_hold_what_a_user_needs(built):
     archive, wheel = built
     package = [
         "py.typed",
-        "reporting/report.html",
+        "reporting/page.html",
+        "reporting/page_style.css",
+        "reporting/page_script.js",
+        "reporting/chart_style.css",
         "workflows/card.md.jinja",
         "training/kernels/whole_images.cu",
         "cli/entry.py",

@@ -1,4 +1,4 @@
-"""docs/report.png: the report of `cu demo` in Chromium, from what was wrong to what each step bought.
+"""docs/report.png: the first screen of the page of `cu demo`, in Chromium.
 
 Run from the repository's root: python tools/report_image.py
 """
@@ -14,10 +14,7 @@ from PIL import Image
 
 IMAGE = Path(__file__).parents[1] / "docs" / "report.png"
 WIDTH, MARGIN, COLOURS = 1240, 16, 64
-EDGES = """addEventListener("load", () => setTimeout(() => answer([
-    document.querySelector("h3").getBoundingClientRect().top,
-    document.querySelector("figure.ladder").getBoundingClientRect().bottom,
-]), 5000));"""
+BOTTOM = "answer(document.querySelector('.first').getBoundingClientRect().bottom)"
 
 
 def main() -> None:
@@ -25,9 +22,9 @@ def main() -> None:
         demo = [sys.executable, "-m", "class_uncertainty", "demo", "--folder", folder]
         subprocess.run(demo, check=True, stdout=subprocess.DEVNULL)
         page = Path(folder) / "report.html"
-        top, bottom = run_in(page, EDGES, size=(WIDTH, 900), wait=True)
+        bottom = run_in(page, BOTTOM, size=(WIDTH, 900))
         picture = Image.open(io.BytesIO(take_picture(page, (WIDTH, round(bottom) + MARGIN))))
-    part = picture.convert("RGB").crop((0, round(top) - MARGIN, WIDTH, round(bottom) + MARGIN))
+    part = picture.convert("RGB").crop((0, 0, WIDTH, round(bottom) + MARGIN))
     part.quantize(COLOURS).save(IMAGE, optimize=True)
     print(f"wrote {IMAGE}: {part.width} x {part.height} pixels, {IMAGE.stat().st_size / 1000:.0f} kB")
 

@@ -102,7 +102,7 @@ def unknown(kind: str, given: str, allowed: Iterable[str], cutoff: float = 0.5, 
 
 
 def missing(package: str, *, extra: str = "", needed_by: str = "") -> InputError:
-    """'charts need altair, which is not installed: run 'pip install altair'.' An extra installs all that it needs."""
+    """'the page needs jinja2, which is not installed: run 'pip install jinja2'.' An extra installs all it needs."""
     subject = f"{needed_by} {package}, which" if needed_by else package
     command = f"pip install 'class-uncertainty[{extra}]'" if extra else f"'pip install {package.lower()}'"
     return InputError(f"{subject} is not installed: run {command}.")

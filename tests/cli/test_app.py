@@ -238,7 +238,7 @@ def test_a_usage_error_does_not_wait_for_torch():
 WRITTEN = {  # by option, the commands that write there
     "--out": ("predict", "adjust", "report", "card", "export"),
     "--save": ("train", "fix", "audit"),
-    "--report": ("fix", "audit"),
+    "--report": ("fix", "audit", "measure", "compare"),
     "--figures": ("report",),
     "--profile": ("measure", "compare", "train", "fix"),
     "--folder": ("demo",),
@@ -257,7 +257,7 @@ def test_a_path_to_write_has_one_name_in_all_commands():
             options = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, OptionInfo)]
             if kinds and options and not options[0].hidden:
                 named.setdefault(f"--{name}", set()).add(command.__name__)
-    named["--report"] |= named.pop("--page")  # what the parameter of 'cu fix' is called
+    named["--report"] |= named.pop("--page")  # what the parameter of some commands is called
     written = {option: users for option, users in named.items() if option not in READ}
     assert written == {option: set(users) for option, users in WRITTEN.items()}
 

@@ -37,9 +37,8 @@ def test_compare(run):
         assert row["is_clear"] == (row["compared_low"] > 0 or row["compared_high"] < 0)
 
 
-def test_rows_at_chosen_rates(run, forbid_training, blank_charts):
+def test_rows_at_chosen_rates(run, forbid_training):
     """The tables name each row's rate, whom it is tested against, how many tests there are and what choosing cost."""
-    blank_charts()
     options = "--methods naive,ldam --seeds 2 --lrs 0.4,0.1 --choose-lr --against naive"
     command = f"compare digits-lt:20 --epochs 1 {options}"
     code, out, err = run(f"{command} --verbose")
@@ -110,9 +109,8 @@ def test_choosing_needs_a_test_split(run):
     assert run(f"compare npz:all.npz?test=0.2 {options}")[0] == 0
 
 
-def test_compare_and_train_by_an_estimator_and_a_score(run, blank_charts):
+def test_compare_and_train_by_an_estimator_and_a_score(run):
     """Each score is another vector of class uncertainties, and so another training."""
-    blank_charts()
     command = f"compare digits-lt:20 {SHORT} --methods ubrw --seeds 1 --estimator out-of-fold --json"
     plain, other = (
         json.loads(run(command, *score)[1])["methods"][0] for score in ((), ("--score", "least-confidence"))
@@ -124,9 +122,8 @@ def test_compare_and_train_by_an_estimator_and_a_score(run, blank_charts):
     assert run("report")[0] == 0
 
 
-def test_any_method_by_any_measure_with_any_augmentation(run, blank_charts):
+def test_any_method_by_any_measure_with_any_augmentation(run):
     """Stored, shown and reported under the name that was typed."""
-    blank_charts()
     names = ("ubrw@product", "naive+mixup")
     command = f"compare digits-lt:20 {SHORT} --methods {','.join(names)} --seeds 1"
     code, out, err = run(command)

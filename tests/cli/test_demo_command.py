@@ -6,10 +6,9 @@ from pathlib import Path
 import class_uncertainty as cu
 
 
-def test_demo(run, monkeypatch, forbid_training, blank_charts):
+def test_demo(run, monkeypatch, forbid_training):
     """The whole demo, one epoch long; a second one trains nothing."""
     monkeypatch.setattr(cu.training.recipe, "RECIPES", {"images": cu.Recipe("small-conv", epochs=1, batch=32)})
-    blank_charts()
     code, out, err = run("demo")
     assert (code, err) == (0, "")
     assert len(out.splitlines()) <= 30  # 25 once the networks have learnt

@@ -114,9 +114,8 @@ def test_estimators_train_nothing_twice(run, forbid_training):
     assert run(f"measure digits-lt:20 {SHORT}")[0] == 0
 
 
-def test_probabilities_of_another_program(run, blank_charts):
+def test_probabilities_of_another_program(run):
     """Measured, compared and reported; read anew when the file changes."""
-    blank_charts()
     rng = np.random.default_rng(0)
     raws = []
     for _ in range(2):
@@ -157,9 +156,8 @@ def test_wrong_probabilities_are_one_sentence(content, sentence, run):
         assert sentence in err
 
 
-def test_own_data_by_every_estimator(run, rng, blank_charts):
+def test_own_data_by_every_estimator(run, rng):
     """A table without a test split: errors by folds, for one estimator and for several."""
-    blank_charts()
     names = "bootstrap,out-of-fold,single,online,snapshot,mc-dropout,duq"
     x, y = rng.normal(size=(60, 4)), np.repeat(["a", "b", "c"], [35, 15, 10])
     np.savez("own.npz", x=x + (y == "a")[:, None], y=y)
@@ -216,3 +214,16 @@ def test_options_of_data_beside_their_path(run):
         (data,) = store.data()
         assert len(store.estimates(data.fingerprint)) == 1
         assert len(store.estimates(data.fingerprint)[0].labels) < 0.7 * 53 + 4
+
+
+def test_a_page_of_what_was_measured(run):
+    command = f"measure digits-lt:20 {SHORT} --report page.html"
+    code, out, _ = run(command)
+    assert (code, "wrote page.html" in out) == (0, True)
+    assert "cu fix digits-lt:20" in Path("page.html").read_text()
+    assert run(command)[0] == 0  # its own page is replaced
+    code, _, err = run("compare digits-lt:20 --methods naive --seeds 1 --epochs 1 --report page.html")
+    assert (code, "page.html" in err) == (2, True)  # that of another command is not
+    assert run("compare digits-lt:20 --methods naive --seeds 1 --epochs 1 --report methods.html")[0] == 0
+    assert "naive" in Path("methods.html").read_text()
+    assert run(f"measure digits-lt:20 {SHORT} --estimators ensemble,snapshot --report other.html")[0] == 2

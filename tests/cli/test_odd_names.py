@@ -148,13 +148,7 @@ def test_an_error_of_the_machine_is_one_sentence(run, monkeypatch, error, code, 
     assert err.endswith(".\n")
 
 
-PRINTING = {
-    "text.py",
-    "cli/list_commands.py",
-    "reporting/terminal.py",
-    "reporting/progress.py",
-    "reporting/before_after.py",
-}
+PRINTING = {"text.py", "cli/list_commands.py", "reporting/terminal.py", "reporting/progress.py"}
 
 
 @pytest.mark.parametrize("file", sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")))

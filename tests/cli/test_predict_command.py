@@ -75,9 +75,8 @@ def test_odd_names_and_other_files(run, pictures):
     assert "\\udce4.png" in names
 
 
-def test_what_fix_saves_can_be_asked(run, blank_charts):
+def test_what_fix_saves_can_be_asked(run):
     """A table with text and missing values: `cu predict` on its rows agrees with the network on its features."""
-    blank_charts()
     rng = np.random.default_rng(0)
     with open("t.csv", "w", newline="") as file:
         csv.writer(file).writerow(("age", "city", "label"))

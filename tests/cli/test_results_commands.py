@@ -26,9 +26,8 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-def test_what_is_measured_and_compared_here_is_reported_there(run, forbid_training, blank_charts):
+def test_what_is_measured_and_compared_here_is_reported_there(run, forbid_training):
     """Estimates are exported as class vectors; the other store has the same results, and exports the same bytes."""
-    blank_charts()
     assert run(f"measure digits-lt:20 {SHORT}")[0] == 0
     assert run(f"compare digits-lt:20 {SHORT} --methods naive,ubrs --seeds 2")[0] == 0
     code, out, err = run("results export a.jsonl --json")

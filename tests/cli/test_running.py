@@ -253,9 +253,8 @@ def test_another_model_is_replaced_by_force_alone(run):
     assert run(command)[0] == 2
 
 
-def test_data_of_one_name_have_pages_of_their_own(run, blank_charts):
+def test_data_of_one_name_have_pages_of_their_own(run):
     """Nobody is refused for a default, and a page that is named is kept."""
-    blank_charts()
     write_tables("a", "b")
     Path("report.html").write_text("mine")
     for data in ("csv:a/churn.csv", "csv:b/churn.csv"):
@@ -306,7 +305,7 @@ WRITTEN = {  # what is run before, the command, and all that it writes
     "a page and figures": (
         ["measure csv:churn.csv --recipe logistic --members 2"],
         "report csv:churn.csv --out page.html --figures f",
-        ["page.html", *(f"f/csv-churn-csv-profile.{ending}" for ending in ("svg", "png"))],
+        ["page.html", "f/csv-churn-csv-classes.svg"],
     ),
     "predictions": ([TRAINED], PREDICTED, ["p.csv", "p.json"]),
     "adjusted predictions": ([TRAINED, PREDICTED], "adjust p.csv --out q.csv", ["q.csv", "q.json"]),
@@ -326,8 +325,7 @@ WRITTEN = {  # what is run before, the command, and all that it writes
 
 
 @pytest.mark.parametrize(("before", "command", "files"), WRITTEN.values(), ids=WRITTEN.keys())
-def test_what_the_user_changed_is_replaced_by_force_alone(before, command, files, run, blank_charts):
-    blank_charts()
+def test_what_the_user_changed_is_replaced_by_force_alone(before, command, files, run):
     if "onnx" in command:
         optional("onnxruntime")
     write_tables("here")
@@ -371,8 +369,7 @@ def test_data_in_the_data_folder_are_not_even_replaced_by_force(words, run):
     assert contents() == before
 
 
-def test_data_of_one_spelling_in_two_data_folders_are_two(run, blank_charts):
-    blank_charts()
+def test_data_of_one_spelling_in_two_data_folders_are_two(run):
     write_tables("a", "b")
     page = "report csv:churn.csv --out page.html --root"
     for root in ("a", "b"):

@@ -22,7 +22,7 @@ def test_train_restore_and_report(run, tmp_path):
     assert (code, err) == (0, "")
     files = [Path(file) for file in json.loads(out)["files"]]
     assert files[0].read_text().startswith("<!doctype html>")
-    assert {file.suffix for file in files[1:]} == {".svg", ".png"}
+    assert {file.suffix for file in files[1:]} == {".svg"}
     assert all(file.stat().st_size > 1000 for file in files)
 
 

@@ -80,8 +80,7 @@ def check_page(place: Path) -> None:
 
 
 @pytest.mark.parametrize("source", [TABLE, FOLDER])
-def test_measure_and_report_leave_its_error_blank(data, run, source, blank_charts):
-    blank_charts()
+def test_measure_and_report_leave_its_error_blank(data, run, source):
     code, out, err = run(f"measure {source} {SHORT} --json")
     assert (code, err.count(NAMED)) == (0, 1)
     rows = strict(out)["classes"]
@@ -123,8 +122,7 @@ def test_compare_takes_means_over_the_other_classes(data, run):
 
 
 @pytest.mark.parametrize("source", [TABLE, FOLDER])
-def test_fix_judges_on_the_other_classes(data, run, source, blank_charts):
-    blank_charts()
+def test_fix_judges_on_the_other_classes(data, run, source):
     command = f"fix {source} {SHORT_FIX} --trainings 2"
     code, out, err = run(f"{command} --save model --json")
     assert (code, err.count(NAMED)) == (0, 1)

@@ -17,26 +17,15 @@ import sys
 import threading
 import warnings
 from contextlib import redirect_stdout, suppress
-from hashlib import sha256
 from io import StringIO
 from pathlib import Path
 
 import class_uncertainty
 from class_uncertainty.cli import app
-from class_uncertainty.reporting import html_page
 
 KINDS = ("write", "sync", "rename", "read", "open", "unlink", "truncate", "mkdir", "map")  # in the order of shim.c
 WAYS = ("pass", "fail", "short", "kill")
-HEAVY = (
-    "altair",
-    "jinja2",
-    "vl_convert",
-    "safetensors.torch",
-    "scipy.optimize",
-    "scipy.stats",
-    "sklearn.datasets",
-    "PIL.PngImagePlugin",
-)
+HEAVY = ("jinja2", "safetensors.torch", "scipy.optimize", "scipy.stats", "sklearn.datasets", "PIL.PngImagePlugin")
 OPTIONAL = (".kernels.", ".integrations.", ".ray_")  # these import triton, Lightning, Ray and others
 HANGS = 120  # seconds until a command counts as hanging, and is ended by SIGALRM
 
@@ -70,14 +59,6 @@ def main() -> None:
         os.write(answers, json.dumps(answer).encode() + b"\n")
 
 
-def drawn(requests: list) -> list[bytes]:
-    """For each chart what stands for its image, and is another for every other chart.
-
-    The process that draws takes seconds, and no call of it counts.
-    """
-    return [sha256(json.dumps(request).encode()).hexdigest().encode() for request in requests]
-
-
 def end(code: int) -> None:
     """End as an interpreter does, but clear no modules of others: that takes longer than most commands.
 
@@ -101,7 +82,6 @@ def command(job: dict, counts: ctypes.Array) -> None:
         opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         os.dup2(opened, descriptor)
         os.close(opened)
-    html_page.draw = drawn
     os.chdir(job["cwd"])
     os.environ["CLASS_UNCERTAINTY_CACHE"] = str(Path(job["cwd"]) / "cache")
     sys.argv = ["cu", *job["words"]]

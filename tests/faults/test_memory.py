@@ -18,7 +18,7 @@ POINTS = {
     "runs.store:Store.add": COMPARE,
     "runs.store:Store.add_estimate": COMPARE,
     "runs.store:Store.get_estimate": COMPARE,
-    "reporting.html_page:write": REPORT,
+    "reporting.page:write": REPORT,
 }
 TORCH = (
     "[enforce fail at alloc_cpu.cpp:118] err == 0. "
@@ -62,8 +62,7 @@ def timeless(out):
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_too_little_memory_costs_a_sentence_and_nothing_else(point, run, tmp_path, monkeypatch, blank_charts):
-    blank_charts()
+def test_too_little_memory_costs_a_sentence_and_nothing_else(point, run, tmp_path, monkeypatch):
     module, _, name = point.partition(":")
     *classes, function = name.split(".")
     place = importlib.import_module(f"class_uncertainty.{module}")

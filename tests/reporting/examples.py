@@ -10,7 +10,6 @@ from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.posthoc.error_changes import price
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport, Rung, RungRow, Step
-from class_uncertainty.reporting.section import Gallery, GalleryImage, Section
 from class_uncertainty.runs.rows import ClassRow, MethodRow
 
 NASTY = '<script>alert("x")&\'</script> größe 犬'
@@ -56,33 +55,10 @@ WORSE = method_row("cb-rs", 10.056, gain=-0.056, medium=None)
 LOST = method_row("dro", None, None, runs=0, diverged=5)
 
 
-def gallery_image(shape: tuple[int, int, int], guess: str = "class 1") -> GalleryImage:
-    return GalleryImage(guess, 0.5, np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8))
-
-
-GALLERY = Gallery(
-    NASTY,
-    most=(gallery_image((1, 8, 8)), gallery_image((3, 32, 32), NASTY)),
-    least=(gallery_image((2, 8, 8)), gallery_image((3, 300, 400))),
-)
-FULL = Section(
-    "digits-lt:20", class_row_examples(10), (NAIVE, WORSE, BETTER, LOST), 5, galleries=(GALLERY,), note="A <note>."
-)
 TWO_RATES = tuple(
     method_row(row.method, row.error, lr=lr, gain=row.gain) for row in (NAIVE, BETTER) for lr in (0.1, 0.01)
 )
 TWENTY = ["airplane", "automobile", *(f"object {c}" for c in range(8)), *map(str, range(10))]  # as those of SVCI-20
-EQUAL = Section(
-    "svci20:100",
-    tuple(
-        replace(row, name=name, count=100, cardinality=0.05, effective=0.05, rank_cardinality=10.5)
-        for row, name in zip(class_row_examples(20), TWENTY, strict=True)
-    ),
-    (),
-    5,
-)
-HUNDRED = Section("cifar100 & more", class_row_examples(100, off=1), TWO_RATES, 5)
-
 
 LONGEST = "balanced-softmax+autoaugment+cutout?rate=2&schedule=cosine&weight_decay=5e-4"
 TAUGHT = LONGEST.replace("balanced-softmax", "naive")
@@ -148,7 +124,3 @@ def worsened(report: FixReport) -> FixReport:
     ladder = [replace(naive, values=report.after.errors, judged=report.after)]
     ladder += [replace(one, values=report.before.errors, judged=report.before) if one.values else one for one in others]
     return replace(report, before=report.after, after=report.before, ladder=tuple(ladder))
-
-
-def fix_section(report: FixReport) -> Section:
-    return Section("x & y", (), (), 0, fix_report=report)

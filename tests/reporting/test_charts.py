@@ -1,76 +1,150 @@
-"""The charts of a section: what they draw, name and title, and which files they go to."""
+"""Charts: well-formed, every mark at the place of its value, within the drawing, and from 0."""
 
-from dataclasses import replace
+import re
+from itertools import pairwise
+from xml.dom.minidom import Element, parseString
 
+import numpy as np
 import pytest
-from reporting.examples import BETTER, FULL, HUNDRED, LOST, NAIVE, WORSE
+from reporting.examples import NASTY
 
-from class_uncertainty.reporting.chart_style import LABEL_LENGTH, MOST_LABELS
-from class_uncertainty.reporting.charts import MEASURE_TITLES, charts, files
-from class_uncertainty.reporting.section import Section
-from class_uncertainty.runs.rows import spearman
-
-
-def test_errors_are_titled_with_rho():
-    titles = [panel["title"] for panel in charts(FULL)["errors"].to_dict()["concat"]]
-    assert [title["text"] for title in titles] == list(MEASURE_TITLES.values())
-    rhos = [float(title["subtitle"].removeprefix("Spearman’s rho ").replace("−", "-")) for title in titles]
-    assert rhos == pytest.approx([spearman(FULL.classes, measure) for measure in MEASURE_TITLES], abs=0.005)
-    assert any(rho < 0 for rho in rhos)
-    alike = charts(replace(FULL, classes=tuple(replace(row, error=1.0) for row in FULL.classes)))["errors"].to_dict()
-    assert {panel["title"]["subtitle"] for panel in alike["concat"]} == {"rho not defined"}
-
-
-def test_where_all_counts_are_equal_errors_are_against_uncertainty_alone():
-    equal = tuple(replace(row, count=50, cardinality=0.1, effective=0.1) for row in FULL.classes)
-    drawn = charts(replace(FULL, classes=equal))
-    (panel,) = drawn["errors"].to_dict()["concat"]
-    assert panel["title"]["text"] == "Uncertainty"
-    assert "measures" not in drawn
-    assert "errors" not in charts(replace(FULL, classes=tuple(replace(row, uncertainty=0.1) for row in equal)))
-
-
-def test_hundred_classes_are_all_drawn_and_few_are_named():
-    spec = charts(HUNDRED)["measures"].to_dict()
-    dots = next(layer["data"]["values"] for layer in spec["layer"] if layer["mark"]["type"] == "point")
-    assert {value["name"] for value in dots} == {row.name for row in HUNDRED.classes}
-    names = [value for layer in spec["layer"] if layer["mark"]["type"] == "text" for value in layer["data"]["values"]]
-    assert 0 < len(names) <= MOST_LABELS
-    assert all(len(value["label"]) <= LABEL_LENGTH for value in names)
-
-
-def test_comparison_keeps_the_order_and_tells_learning_rates_apart():
-    spec = charts(replace(HUNDRED, methods=(*HUNDRED.methods, LOST)))["comparison"].to_dict()
-    dots = next(layer for layer in spec["layer"] if layer["mark"]["type"] == "point")
-    assert dots["encoding"]["y"]["scale"]["domain"] == ["naive", "ubrs", "dro"]
-    assert {"color", "shape", "yOffset"} <= dots["encoding"].keys()
-    assert len([layer for layer in spec["layer"] if layer["mark"].get("text") == "no run finished"]) == 1
-    first = dots["data"]["values"][0]
-    assert (first["low"], first["error"], first["high"]) == (9.5, 10.0, 10.5)
-    assert first["lr"] == f"{NAIVE.lr:g}"
-    trees = tuple(replace(row, has_rate=False) for row in (NAIVE, BETTER))
-    forests = charts(replace(FULL, methods=trees))["comparison"].to_dict()["layer"]
-    assert {value["lr"] for layer in forests for value in layer["data"]["values"]} == {"–"}
-    alone = charts(FULL)["comparison"].to_dict()["layer"]
-    assert all("color" not in layer["encoding"] for layer in alone)
-
-
-def test_methods_at_one_rate_each_have_one_line_and_one_naive():
-    chosen = (replace(NAIVE, lr=0.4), replace(BETTER, naive_lr=0.4), replace(WORSE, lr=0.2, naive_lr=0.4))
-    spec, alike = (
-        charts(Section("", (), rows, 0))["comparison"].to_dict() for rows in (chosen, (NAIVE, BETTER, WORSE))
-    )
-    assert not [layer for layer in spec["layer"] if "yOffset" in layer["encoding"]]
-    assert spec["height"] == alike["height"]
-    (rule,) = [layer for layer in spec["layer"] if layer["mark"].get("style") == "reference"]
-    assert "color" not in rule["encoding"]
-    (dots,) = [layer for layer in spec["layer"] if layer["mark"]["type"] == "point"]
-    assert dots["encoding"]["color"]["scale"]["domain"] == ["0.1", "0.2", "0.4"]
-
-
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [("", "comparison.svg"), ("../../etc", "etc-comparison.svg"), ("犬" * 200, "犬" * 33 + "-7de621-comparison.svg")],
+from class_uncertainty.reporting.charts import (
+    MOST_ROWS,
+    Axis,
+    Chart,
+    Row,
+    Series,
+    axis_from_zero,
+    curve_chart,
+    file_stem,
+    row_chart,
+    standalone,
 )
-def test_figures_stay_in_their_folder(tmp_path, name, file):
-    assert next(iter(files(Section(name, (), (NAIVE,), 0), {"comparison": {}}, tmp_path))) == tmp_path / file
+
+ROWS = [
+    Row("trash", 26.0, "41 → 26", start=41.0, low=12.0, high=38.0, tone="good"),
+    Row(NASTY, 12.9, "12 → 13", start=12.3, low=11.6, high=14.2),
+    Row("a" * 90, 0.0, "0"),
+]
+CURVES = [
+    Series("before", [(0.1, 0.2, "one"), (0.5, 0.7, "two")]),
+    Series("<after>", [(0.1, 0.1, NASTY), (0.9, 0.75, "last")]),
+]
+
+
+def row_example() -> Chart:
+    return row_chart("rows", ROWS, "error, %", "Errors & more", legend="○ before  ● after", reference=20.0)
+
+
+def curve_example() -> Chart:
+    across = axis_from_zero("confidence", 1.0)
+    return curve_chart("curves", CURVES, across, axis_from_zero("accuracy", 1.0), "Curves", diagonal=True)
+
+
+def elements(chart: Chart, tag: str) -> list[Element]:
+    return list(parseString(standalone(chart)).getElementsByTagName(tag))
+
+
+def of_class(chart: Chart, tag: str, kind: str) -> list[Element]:
+    return [element for element in elements(chart, tag) if kind in element.getAttribute("class").split()]
+
+
+def percent(element: Element, attribute: str) -> float:
+    value = element.getAttribute(attribute)
+    assert value.endswith("%")
+    return float(value.removesuffix("%"))
+
+
+@pytest.mark.parametrize("chart", [row_example(), curve_example()], ids=["rows", "curves"])
+def test_a_chart_is_xml_and_lies_within_its_size(chart):
+    root = parseString(standalone(chart)).documentElement
+    height = float(root.getAttribute("height"))
+    for element in root.getElementsByTagName("*"):
+        for attribute in ("x", "x1", "x2", "cx", "width"):
+            if element.getAttribute(attribute).endswith("%"):
+                assert 0 <= percent(element, attribute) <= 100
+        for attribute in ("y", "y1", "y2", "cy"):
+            if element.hasAttribute(attribute):
+                assert 0 <= float(element.getAttribute(attribute)) <= height
+    (inner,) = root.getElementsByTagName("svg")
+    assert percent(inner, "x") + percent(inner, "width") <= 100
+
+
+def test_marks_of_rows_stand_at_their_values():
+    """Places are found again from the ticks alone, by a straight line through them."""
+    chart = row_example()
+    ticks = [text for text in of_class(chart, "text", "tick") if re.fullmatch(r"[\d.]+", text.firstChild.data)]
+    values = [float(text.firstChild.data) for text in ticks]
+    places = [percent(text, "x") for text in ticks]
+    slope, offset = np.polyfit(places, values, 1)
+    assert values[0] == 0
+    assert len(set(np.round(np.diff(values), 9))) == 1
+
+    def value(place: float) -> float:
+        return float(slope * place + offset)
+
+    dots = [value(percent(dot, "cx")) for dot in of_class(chart, "circle", "dot")]
+    starts = [value(percent(ring, "cx")) for ring in of_class(chart, "circle", "start")]
+    bars = [[value(percent(bar, end)) for end in ("x1", "x2")] for bar in of_class(chart, "line", "interval")]
+    (reference,) = of_class(chart, "line", "reference")
+    assert dots == pytest.approx([row.value for row in ROWS], abs=0.01)
+    assert starts == pytest.approx([41.0, 12.3], abs=0.01)
+    np.testing.assert_allclose(bars, [[12.0, 38.0], [11.6, 14.2]], atol=0.01)
+    assert value(percent(reference, "x1")) == pytest.approx(20.0, abs=0.01)
+    heights = [float(dot.getAttribute("cy")) for dot in of_class(chart, "circle", "dot")]
+    assert heights == sorted(heights)
+
+
+def test_marks_of_curves_stand_at_their_values():
+    chart = curve_example()
+    grid = of_class(chart, "line", "grid")
+    levels = sorted(float(line.getAttribute("y1")) for line in grid if percent(line, "x1") != percent(line, "x2"))
+    bottom, top = levels[-1], levels[0]
+    dots = of_class(chart, "circle", "point")
+    points = [(x, y) for one in CURVES for x, y, _ in one.points]
+    assert [percent(dot, "cx") / 100 for dot in dots] == pytest.approx([x for x, _ in points])
+    heights = [(bottom - float(dot.getAttribute("cy"))) / (bottom - top) for dot in dots]
+    assert heights == pytest.approx([y for _, y in points], abs=1e-3)
+    (diagonal,) = of_class(chart, "line", "reference")
+    assert [float(diagonal.getAttribute(end)) for end in ("y1", "y2")] == [bottom, top]
+    assert len(of_class(chart, "line", "curve")) == 2
+
+
+def test_names_are_text_and_every_mark_has_a_title():
+    for chart in (row_example(), curve_example()):
+        assert "<script" not in chart.svg
+        for mark in elements(chart, "circle"):
+            (title,) = mark.parentNode.getElementsByTagName("title")
+            assert title.firstChild.data
+    titles = [title.firstChild.data for title in elements(row_example(), "title")]
+    assert any(title.startswith(f"{NASTY}: ") for title in titles)
+    assert any("a" * 90 in title for title in titles)  # though the name beside the line is cut
+
+
+def test_at_most_so_many_rows():
+    rows = [Row(f"class {c}", float(c), "") for c in range(40)]
+    assert len(of_class(row_chart("many", rows, "error", ""), "circle", "dot")) == MOST_ROWS
+
+
+@pytest.mark.parametrize("highest", [0.0, 1e-4, 0.7, 1.0, 5.0, 9.99, 12.3, 100.0, 15_003.0, float("nan")])
+def test_an_axis_begins_at_zero_and_ends_behind_the_highest(highest):
+    axis = axis_from_zero("x", highest)
+    values = [value for value, _ in axis.ticks]
+    assert (axis.low, values[0], values[-1]) == (0, 0, axis.high)
+    assert len(values) <= 6
+    if highest > 0:
+        assert highest <= axis.high * (1 + 1e-9) < 2.6 * highest * (1 + 1e-9)
+    steps = [b - a for a, b in pairwise(values)]
+    assert steps == pytest.approx([steps[0]] * len(steps))
+
+
+def test_an_axis_need_not_begin_at_zero():
+    axis = Axis("log", -2.0, 0.0, [(-2.0, "1 %"), (0.0, "100 %")])
+    assert [axis.place(value) for value in (-2.0, -1.0, 0.0)] == [0, 50, 100]
+
+
+def test_files_of_data_with_long_names_are_told_apart():
+    chart = row_example()
+    names = [f"folder:{'x' * 60}{end}" for end in "ab"]
+    assert len({file_stem(name, chart) for name in names}) == 2
+    assert file_stem("digits-lt:20", chart) == "digits-lt-20-rows"

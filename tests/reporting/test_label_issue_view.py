@@ -37,11 +37,3 @@ def test_the_evidence_is_votes_and_neighbours():
         "1 of 1 network",
     ]
     assert label_issue_view.evidence(OLD, report) == ["98 %"]
-
-
-def test_a_long_list_is_cut_and_says_so(monkeypatch):
-    monkeypatch.setattr(label_issue_view, "ROWS", 2)
-    view = label_issue_view.view(replace(TEN_CLASSES, label_issues=(OLD,) * 3))
-    assert len(view["rows"]) == 2
-    assert "first 2 of them; cu fix --json lists all" in view["summary"]
-    assert "--json" not in label_issue_view.view(replace(TEN_CLASSES, label_issues=(OLD,) * 2))["summary"]

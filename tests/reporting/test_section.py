@@ -1,4 +1,4 @@
-"""Notes on folds and duplicates, and the unit of a section's uncertainties."""
+"""Notes on folds and duplicates."""
 
 from dataclasses import replace
 
@@ -7,39 +7,12 @@ import pytest
 from example_results import SCORES, make_result
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc.fix_report import Step
-from class_uncertainty.reporting.section import Section, describe_folds, describe_groups, fix_section, kept_size
+from class_uncertainty.reporting.section import describe_folds, describe_groups
 from class_uncertainty.runs.rows import class_rows
 
 
 def features(values: list[float]) -> cu.Data:
     return cu.Data(np.array(values, np.float32)[:, None], np.arange(len(values)) % 2, ["a", "b"])
-
-
-@pytest.mark.parametrize("has_test", [True, False])
-def test_the_page_of_a_fix_is_of_its_value_alone(digits, has_test):
-    """Its report, the examples that it was judged on, and where the errors come from."""
-    dataset = digits if has_test else cu.Dataset("folds", digits.train)
-    recipe = cu.Recipe("small-conv", epochs=1, batch=32)
-    section = fix_section(cu.fix(dataset, recipe=recipe, candidates=["naive"], trainings=2, seeds=1))
-    assert (section.name, section.classes, section.methods) == (dataset.name, (), ())
-    assert section.fix_report is not None
-    assert section.examples is not None
-    assert section.fix_report.predictions is not None
-    judged = digits.test if has_test else digits.train
-    expected = section.fix_report.predictions.outcomes(judged.labels)
-    assert np.array_equal(section.examples.outcomes.guesses, expected.guesses)
-    assert section.network.network == "small-conv"
-    assert ("5 stratified folds" in section.note) is not has_test
-
-
-@pytest.mark.parametrize(
-    ("networks", "number", "size"),
-    [("mlp", 1, "mlp"), ("mlp", 5, "5 × mlp"), ("linear + forest", 2, "linear + forest")],
-)
-def test_the_kept_networks_are_counted_where_they_are_of_one_kind(networks, number, size):
-    kept = kept_size(Step("ensemble", "naive", number, 300, 20.0, 1.0), networks)
-    assert (kept.network, kept.parameters) == (size, 300)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +50,3 @@ def test_folds_that_share_copies_are_not_said_to_judge_what_no_network_saw():
     claim = "each example is judged by a network that never saw it"
     assert [claim in describe_folds(5, dataset) for dataset in (None, apart, copied)] == [True, True, False]
     assert "2 copies" in describe_folds(5, copied)
-
-
-@pytest.mark.parametrize(("score", "unit"), [("predictive", " nats"), ("epistemic", " nats"), ("true-class", "")])
-def test_entropies_are_in_nats(score, unit):
-    assert Section("x", (), (), 5, score=score).unit == unit

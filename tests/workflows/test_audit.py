@@ -15,7 +15,7 @@ from refusals import refused
 import class_uncertainty as cu
 from class_uncertainty.posthoc.diagnosis import BY_COST
 from class_uncertainty.posthoc.written_predictions import PredictionTable, write_predictions
-from class_uncertainty.reporting.audit_page import render
+from class_uncertainty.reporting.audit_page import audit_page
 from class_uncertainty.reporting.audit_view import audit_lines
 from class_uncertainty.reporting.terminal import Verbosity
 from class_uncertainty.workflows import audit as audit_module
@@ -257,9 +257,9 @@ def test_the_costs_that_a_model_decides_by_are_read_and_verdicts_are_not_of_what
     out = " ".join(audit_lines(audit, Verbosity.NORMAL, 80))
     assert BY_COST in out
     assert "verdict, without costs" in out
-    page = render(audit, tmp_path)
-    assert f'<p class="lead">{BY_COST}' in page
-    assert BY_COST in page.partition("<h2>All classes</h2>")[2].partition("<table")[0]
+    page = audit_page(audit)
+    assert BY_COST in page.blocks[0].text
+    assert page.lead == audit.summary.removeprefix(f"{BY_COST} ")
     probable = cu.audit(labels, p, ["no", "yes"], counts=[400, 200])
     assert [row.verdict for row in audit.classes] == [row.verdict for row in probable.classes]
     arrays = {"labels": labels, "probabilities": p, "classes": names, "counts": [400, 200], "decisions": decisions}

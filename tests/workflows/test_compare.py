@@ -11,7 +11,7 @@ from watching import Watched, no_training
 
 import class_uncertainty as cu
 from class_uncertainty.errors import ShardEnded
-from class_uncertainty.reporting.report_data import sections
+from class_uncertainty.reporting.stored_views import stored_results
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.comparison import CHOOSING_SEED, RateChoice, check_choosing, check_seeds
 from class_uncertainty.runs.context import open_context
@@ -331,9 +331,9 @@ def test_validation_images_choose_by_one_training_a_rate(digits, tmp_path):
         ]
         assert (comparison.chosen_on, comparison.choosing_trainings) == (judged, 2)
         assert [data.name for data in first.data()] == [judged.name, digits.name]
-        shown = {(row.method, row.lr): row for row in sections(first, digits.name)[0].methods}
+        shown = {(row.method, row.lr): row for row in stored_results(first, digits.name)[0].methods}
         assert [shown[row.method, row.lr].gain for row in comparison.rows] == [row.gain for row in comparison.rows]
-        assert f": chosen on what judges {judged.name}." in sections(first, digits.name)[0].note
+        assert f": chosen on what judges {judged.name}." in " ".join(stored_results(first, digits.name)[0].notes)
         imported(second, written(tmp_path / "a.jsonl", exported(first)))
         again = cu.compare(
             digits, methods=["naive", "ldam", "ubrw"], seeds=1, lrs=RATES, **options, store=second, progress=no_training
@@ -437,12 +437,12 @@ def test_the_report_shows_no_choosing_network_and_the_same_gains(digits, tmp_pat
     with Store(tmp_path / "runs.sqlite") as store:
         options = {"members": 2, "choose_lr": True, "recipe": SHORT, "store": store}
         comparison = cu.compare(digits, methods=["naive", "ldam", "ubm-ldam"], seeds=2, lrs=RATES, **options)
-        (section,) = sections(store)
+        (section,) = stored_results(store)
         assert (section.name, len(store.data())) == (digits.name, 1)
         assert {result.seed for result in store.results(digits.fingerprint)} == {0, 1}
         assert store.finished == len(store.results(digits.fingerprint)) + 3 * len(RATES)
         cu.compare(digits, methods=["ldam*2"], seeds=2, lrs=RATES, **options)
-        (ensemble,) = (row for row in sections(store)[0].methods if row.method == "ldam*2")
+        (ensemble,) = (row for row in stored_results(store)[0].methods if row.method == "ldam*2")
         assert (ensemble.lr, ensemble.naive_lr) == (0.1, 0.4)
     rows = {(row.method, row.lr): row for row in section.methods}
     assert set(rows) == {("naive", 0.1), *((row.method, row.lr) for row in comparison.rows)}
@@ -452,7 +452,11 @@ def test_the_report_shows_no_choosing_network_and_the_same_gains(digits, tmp_pat
             row.gain, row.naive_lr, row.runs, row.aso, row.aso_against
         )  # fmt: skip
     assert rows["ldam", 0.1].naive_lr == 0.4
-    methods = section.note.removeprefix("Learning rates of ").removesuffix(": chosen by folds of the training split.")
+    methods = (
+        " ".join(section.notes)
+        .removeprefix("Learning rates of ")
+        .removesuffix(": chosen by folds of the training split.")
+    )
     assert sorted(methods.split(", ")) == ["ldam", "naive", "ubm-ldam"]
 
 

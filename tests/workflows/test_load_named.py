@@ -102,9 +102,8 @@ def test_views_are_an_option_of_the_backbone(here):
         with_backbone("digits", "lite", None, False)
 
 
-def test_photographs_through_the_commands(here, run, forbid_training, blank_charts):
+def test_photographs_through_the_commands(here, run, forbid_training):
     """Features are made once, and named in what is saved. A report does not run the code that makes them."""
-    blank_charts()
     photographs(here, 100)
     by = ("folder:photos", "--backbone", "mine.py:pooled", "--epochs", "1")
     assert run("measure", *by, "--members", "2")[0] == 0

@@ -32,6 +32,7 @@ def compare(
     against: Annotated[
         str, typer.Option(help="Test rows against their cardinality counterpart, or all against one: naive, cb-rs.")
     ] = "counterpart",
+    page: options.PAGE = None,
 ) -> None:
     """Train methods side by side, with the same seeds.
 
@@ -51,12 +52,16 @@ def compare(
         check_choosing(rates, numbers)
     with start(command, data, *([] if choose_on is None else [choose_on])) as running:
         from class_uncertainty.reporting.compare_view import compare_lines
+        from class_uncertainty.reporting.page import write
+        from class_uncertainty.reporting.result_pages import compare_page
         from class_uncertainty.workflows.compare import compare as compare_methods
 
         dataset, known = running.prepare(data)
         chosen_on = None
         if choose_on is not None:
             chosen_on, _ = running.prepare(choose_on, prefix=f"{choose_on}: ")
+        asked = (names, numbers, rates, members, estimator, score, equal_cost, choose_lr, choose_on, against)
+        made_from = running.page_mark(page, dataset, *asked, known["recipe"])
         comparison = compare_methods(
             dataset,
             methods=names,
@@ -73,5 +78,8 @@ def compare(
             retrain_older=command.retrain_older,
             **known,
         )
+        files = write([compare_page(comparison)], page, made_from=made_from) if page else []
         running.show_lines(compare_lines(comparison, *running.room))
+        if files:
+            running.say(*(f"wrote {file}" for file in files))
         running.answer(comparison.document())

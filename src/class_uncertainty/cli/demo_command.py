@@ -1,5 +1,6 @@
 """`cu demo`: measure, fix and compare on data that come with the package."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -28,9 +29,11 @@ def demo(
     """
     with start(Command(store=folder / "runs.sqlite", as_json=as_json)) as running:
         from class_uncertainty.io import origin
-        from class_uncertainty.reporting import html_page
+        from class_uncertainty.reporting.fix_page import fix_page
         from class_uncertainty.reporting.fix_view import change_lines, ending_lines, view_fix
-        from class_uncertainty.reporting.section import fix_section
+        from class_uncertainty.reporting.page import page_place, write
+        from class_uncertainty.reporting.page_examples import fix_examples
+        from class_uncertainty.reporting.result_pages import compare_page, measure_page
         from class_uncertainty.reporting.terminal import line_width, table_lines
         from class_uncertainty.workflows.compare import compare
         from class_uncertainty.workflows.fix import fix
@@ -39,7 +42,7 @@ def demo(
         width = line_width()
         dataset, known = running.prepare(DATA)
         made_from = origin("cu demo", dataset.name)
-        page = html_page.page_place(made_from, None, folder / "report.html")
+        page = page_place(made_from, None, folder / "report.html")
 
         measured = measure(dataset, estimator=ESTIMATOR, **known)
         running.say(f"$ cu measure {DATA} --estimator {ESTIMATOR}")
@@ -57,7 +60,9 @@ def demo(
         cells = [[METHODS[row.method], f"{row.error:.1f} ± {row.error_sd:.1f} %"] for row in compared.rows]
         running.say(*table_lines(["method", "class-mean error"], cells, width))
 
-        html_page.write([fix_section(fixed)], page, made_from=made_from)
+        shown = fix_page(view, fix_examples(fixed.report, dataset))
+        others = [*measure_page(measured).folded("Measured"), *compare_page(compared).folded("Compared")]
+        write([replace(shown, blocks=[*shown.blocks, *others])], page, made_from=made_from)
         running.say(f"Page: {page}", "Your data: cu check photos; cu fix photos --save model; cu predict model new")
         answers = {"measure": measured.document(), "fix": fixed.document(), "compare": compared.document()}
         running.answer(answers | {"report": str(page)})

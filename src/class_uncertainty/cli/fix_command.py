@@ -53,9 +53,11 @@ def fix(
     with start(command, data) as running:
         from class_uncertainty.data.spec import file_stem, paths_named
         from class_uncertainty.io import origin
+        from class_uncertainty.reporting.fix_page import fix_page
         from class_uncertainty.reporting.fix_view import fix_lines, view_fix
-        from class_uncertainty.reporting.html_page import page_place, write
-        from class_uncertainty.reporting.section import fix_section
+        from class_uncertainty.reporting.page import page_place, write
+        from class_uncertainty.reporting.page_examples import fix_examples
+        from class_uncertainty.reporting.section import describe_findings
         from class_uncertainty.training.model_files import files_of
         from class_uncertainty.workflows.fix import fix as fix_classes
 
@@ -81,12 +83,14 @@ def fix(
             label_issues=label_issues,
             **known,
         )
+        view = view_fix(fixed.report, dataset)
         files = [*fixed.files]
         try:
-            files += write([fix_section(fixed)], page, made_from=made_from)
+            shown = fix_page(view, fix_examples(fixed.report, dataset), fixed.files, describe_findings(dataset))
+            files += write([shown], page, made_from=made_from)
         except InputError as error:  # a package that pages need is missing: what was found is told all the same
             notice(f"{page} was not written: {error}")
         trained = store.finished + store.networks - stored
-        running.show_lines(fix_lines(view_fix(fixed.report, fixed.dataset), *running.room, files, trained))
+        running.show_lines(fix_lines(view, *running.room, files, trained))
         left_out = [asdict(part) for part in dataset.left_out]
         running.answer(fixed.document() | {"left_out": left_out, "files": [str(file) for file in files]})

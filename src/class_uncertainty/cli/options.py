@@ -92,6 +92,7 @@ SAVE = Annotated[Path | None, optional("Write the model to PATH.safetensors and 
 TRUST_CODE = Annotated[
     bool, typer.Option("--trust-code", help="Run the PATH.py that the model names, if it has not changed.")
 ]
+PAGE = Annotated[Path | None, optional("An HTML page of the result.", "PAGE.html", "--report")]
 EMBED_WEIGHTS = Annotated[bool, typer.Option("--embed-weights", help="Save the weights of the backbone too.")]
 FORCE = Annotated[
     bool, typer.Option("--force", help="Also replace files that were edited, or written for something else.")

@@ -17,7 +17,7 @@ def report(
     out: Annotated[Path | None, options.optional(PAGE, "PAGE.html")] = None,
     force: options.FORCE = False,
     estimator: options.ESTIMATOR = None,
-    figures: Annotated[Path | None, options.optional("A folder for the charts as SVG and PNG.", "FOLDER")] = None,
+    figures: Annotated[Path | None, options.optional("A folder for the charts as SVG.", "FOLDER")] = None,
 ) -> None:
     """Write what is stored as one HTML page.
 
@@ -28,18 +28,18 @@ def report(
     with start(command, create=False) as running:
         from class_uncertainty.data.spec import file_stem, paths_named
         from class_uncertainty.io import check_folder, origin
-        from class_uncertainty.reporting import html_page
-        from class_uncertainty.reporting.report_data import sections
+        from class_uncertainty.reporting.page import page_place, write
+        from class_uncertainty.reporting.stored_views import stored_results
 
         asked = data or "all"
         default = Path(f"{file_stem(data)}.html" if data else "report.html")
         read = paths_named(data, root=command.root)
         made_from = origin(f"{asked} in {command.store}", read, command.store.resolve(), estimator)
-        out = html_page.page_place(made_from, out, default, force, read)
+        out = page_place(made_from, out, default, force, read)
         if figures:
             check_folder(figures / "chart")
         with running.loader() as load:
-            shown = sections(running.store, data, load, estimator)
-        files = html_page.write(shown, out, figures, made_from, force)
+            shown = [stored.page for stored in stored_results(running.store, data, load, estimator)]
+        files = write(shown, out, figures, made_from, force)
         running.say(*(f"wrote {file}" for file in files))
         running.answer({"files": [str(file) for file in files]})

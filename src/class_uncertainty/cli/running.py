@@ -13,7 +13,7 @@ from class_uncertainty.data import Dataset
 from class_uncertainty.data.data_check import check_dataset, notes
 from class_uncertainty.data.spec import paths_named
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
-from class_uncertainty.io import check_unread
+from class_uncertainty.io import check_unread, origin
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.reporting import terminal
 from class_uncertainty.reporting.data_view import describe_data
@@ -135,6 +135,16 @@ class Running:
         """For programs; silent where people read."""
         if self.command.as_json:
             terminal.print_json(document)
+
+    def page_mark(self, page: Path | None, dataset: Dataset, *asked: object) -> str:
+        """What a page says of its origin, once its place has been checked."""
+        from class_uncertainty.reporting.page import check_place
+
+        read = paths_named(dataset.name, self.command.network, self.command.backbone, root=self.command.root)
+        made_from = origin(dataset.name, read, *asked)
+        if page:
+            check_place(page, made_from, self.command.force, [*read, self.command.store])
+        return made_from
 
     def show_news(self) -> None:
         """What is known of a workflow that was stopped; JSON is printed only for finished ones."""

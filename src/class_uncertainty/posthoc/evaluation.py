@@ -115,6 +115,7 @@ class Bin:
     share: float
     confidence: float
     accuracy: float
+    examples: int | None = None  # of a seed; None in reports of earlier versions
 
 
 @dataclass(frozen=True)
@@ -172,13 +173,16 @@ def evaluate_seeds(
     confusion = np.bincount(both.labels * classes + both.guesses, minlength=classes**2).reshape(classes, classes)
     shares = 100 * confusion / (seeds * test_counts[:, None])
     shares[confusion.sum(axis=1) == 0] = np.nan
-    bins = reliability(both.p_guess, both.guesses == both.labels, weights)  # (at most BINS, 3)
+    is_right = both.guesses == both.labels
+    bins = reliability(both.p_guess, is_right, weights)  # (at most BINS, 3)
+    is_weighed = (weights > 0).astype(np.float64)
+    sizes = reliability(both.p_guess, is_right, is_weighed)[:, 0] * is_weighed.sum() / seeds  # of the same bins
     return Evaluation(
         errors=tuple(seed_scores.error for seed_scores in scores),
         class_errors=tuple(seed_scores.class_errors for seed_scores in scores),
         worst=tuple(seed_scores.worst for seed_scores in scores),
         confusion=tuple(tuple(map(float, row)) for row in shares),
-        bins=tuple(Bin(*map(float, row)) for row in bins),
+        bins=tuple(Bin(*row) for row in zip(*bins.T.tolist(), sizes.astype(int).tolist(), strict=True)),
         ece=100 * float(bins[:, 0] @ np.abs(bins[:, 2] - bins[:, 1])),
         nll=float(weights @ surprise(both.p_label)),
         overall=tuple(seed_scores.top1_error for seed_scores in scores),

@@ -1,34 +1,50 @@
-"""An audit as one HTML file: the verdict first, definitions last, and the examples of every class within it."""
+"""The page of an audit: the verdict first, then the classes, and what else the predictions tell."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 from class_uncertainty.checks import check
 from class_uncertainty.io import origin
 from class_uncertainty.posthoc.class_audit import CONFUSIONS
 from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS
-from class_uncertainty.posthoc.error_changes import ErrorChange
+from class_uncertainty.posthoc.intervals import HANDFUL
 from class_uncertainty.posthoc.run_changes import RunChanges
-from class_uncertainty.reporting import chart_style, page_columns
-from class_uncertainty.reporting.audit_examples import audit_examples
-from class_uncertainty.reporting.audit_view import adjusted_text, change_sentences
-from class_uncertainty.reporting.glossary import GLOSSARY
-from class_uncertainty.reporting.html_page import AT_ONCE, check_place, load_template, write_marked
-from class_uncertainty.reporting.page_examples import links_files, opening, page_data
-from class_uncertainty.reporting.two_class_view import named_figures
+from class_uncertainty.reporting.audit_view import (
+    FIGURE_COLUMNS,
+    change_sentences,
+    figure_rows,
+    interval_together,
+    is_left_out,
+)
+from class_uncertainty.reporting.charts import Chart, Row, row_chart
+from class_uncertainty.reporting.page import (
+    MISSING,
+    Block,
+    Cell,
+    KeyNumber,
+    Page,
+    check_place,
+    interval_cell,
+    number_cell,
+    render,
+    table_of,
+    text_cell,
+    write_marked,
+)
+from class_uncertainty.reporting.page_examples import audit_examples
+from class_uncertainty.reporting.result_pages import threshold_block
+from class_uncertainty.text import amount_of, listed
 from class_uncertainty.workflows.audit import Audit
 
-MOST_FINDINGS = 12
 MOST_CONFUSIONS = 500
 MOST_ISSUES = 500
-TERMS = ["Adjusting, adjusted for the counts", "Class mean, class-mean error", "ECE", "Interval, 95 %", "NLL"]
-TERMS += ["Overall, overall error"]
-TERMS += ["Precision, recall, F1", "Uncertainty (μ^U)", "Worst tenth", *(word.capitalize() for word in KINDS.values())]
-TWO_CLASS_TERMS = ["AUC, average precision", "Threshold"]
+NAMED = 5  # classes in a sentence
+ADJUSTING = "Adjusting: by how many points correcting for the training counts alone "
+ADJUSTING += "would change the error, cross-validated."
+CHART = "Error of each class with its 95 % interval, the largest first. The dashed line is the mean of the classes."
 
-__all__ = ["Gate", "check_place", "render", "write", "write_page"]
+__all__ = ["Gate", "audit_page", "check_place", "write", "write_page"]
 
 
 @dataclass(frozen=True)
@@ -81,97 +97,168 @@ def write(
     made_from: str = "",
 ) -> Path:
     """The same with what a command knows: changes from a baseline, a gate, and the file."""
-    write_marked(path, render(audit, path.parent, changes, gate), made_from)
+    write_marked(path, render([audit_page(audit, changes, gate)], path.parent), made_from)
     return path
 
 
-def render(
+def audit_page(
     audit: Audit,
-    folder: Path,
     changes: RunChanges | None = None,
     gate: Gate = Gate(),  # noqa: B008
-) -> str:
-    """The page, with links from the folder that it will be in."""
-    data = page_data(audit_examples(audit), folder)
-    view = _view(audit) | {"gate": gate, "changes": _run_view(audit, changes), "data": data}
-    view["linked"] = links_files(data)
-    values = {"style": chart_style, "columns": page_columns, "at_once": AT_ONCE, "methods": {}}
-    return load_template("audit.html").render(view=view, **values)
-
-
-def _view(audit: Audit) -> dict[str, Any]:
-    """What the template shows of the audit itself."""
-    places = {row.name: str(c) for c, row in enumerate(audit.classes)}
-    rows = audit.worst_first
-    issues = audit.document()["label_issues"]
-    wrong = int((audit.labels != audit.guesses).sum())
-    shown, two = audit.verdicts[:MOST_FINDINGS], audit.figures.two
-    terms = [*TERMS, *(TWO_CLASS_TERMS if two else ())]
-    return {
-        "examples": f"{audit.figures.examples:,}",
-        "facts": [(f"{len(rows):,}", "classes"), (f"{audit.figures.examples:,}", "examples"), (f"{wrong:,}", "wrong")],
-        "summary": audit.summary,
-        "findings": [
-            (f"{KINDS[row.kind]}{audit.without_costs}", f"{row.verdict}.", places[row.name], row.name) for row in shown
-        ],
-        "more_findings": len(audit.verdicts) - len(shown),
-        "basis": BY_COST if audit.by_cost else "",
-        "notes": (*audit.unjudged, *audit.notes),
-        "figures": _figures(audit),
-        "classes": [opening(row, places[row.name], word=KINDS.get(row.kind, "")) for row in rows],
-        "confusions": [
-            opening(row, f"{places[row.label]}-{places[row.prediction]}", number=row.examples)
-            for row in audit.confusions[:MOST_CONFUSIONS]
-        ],
-        "all_confusions": audit.all_confusions,
-        "of_class": CONFUSIONS,
-        "issues": [SimpleNamespace(**issue) for issue in issues[:MOST_ISSUES]],
-        "all_issues": len(issues),
-        "two": two,
-        "positive": audit.classes[two.positive].name if two else "",
-        "terms": {term: GLOSSARY[term] for term in sorted(terms, key=str.casefold)},
-    }
-
-
-def _run_view(audit: Audit, changes: RunChanges | None) -> dict[str, Any] | None:
-    if changes is None:
-        return None
-    words = {row.name: word for word, rows in (("worse", changes.worse), ("better", changes.better)) for row in rows}
-    places = {row.name: str(c) for c, row in enumerate(audit.classes)}
-    rows = [opening(row, places[row.name], word=words.get(row.name, "")) for row in changes.classes]
-    return {"sentences": change_sentences(changes), "paired": changes.paired, "rows": rows}
-
-
-def _figures(audit: Audit) -> list[tuple[str, str, str]]:
-    """(what, number, what stands beside it)."""
+) -> Page:
+    """What the predictions of one model say of each class."""
     of = audit.figures
-    adjusted = ErrorChange(of.adjusted_change, of.adjusted_change_low, of.adjusted_change_high)
-    figures = [
-        ("Class-mean error", f"{of.error:.1f} %", f"{of.error_low:.1f} to {of.error_high:.1f}"),
-        ("Overall error", f"{of.overall_error:.1f} %", f"{of.overall_error_low:.1f} to {of.overall_error_high:.1f}"),
-        ("Worst class", f"{of.worst_class_error:.1f} %", of.worst_class),
-        ("ECE", f"{of.ece:.1f} %", f"classwise {of.classwise_ece:.2f} %"),
-        ("NLL", f"{of.nll:.3f}", f"nats, {of.weighing}"),
-        (
-            "Class-mean error, adjusted for the counts",
-            f"{of.adjusted_error:.1f} %",
-            adjusted_text(adjusted, of.adjusted_taus),
-        ),
-    ]
-    if len(audit.classes) > 2:
-        figures.insert(3, ("Worst tenth of the classes", f"{of.worst_tenth:.1f} %", ""))
+    places = {row.name: str(place) for place, row in enumerate(audit.classes)}
+    wrong = int((audit.labels != audit.guesses).sum())
+    blocks = [_class_block(audit, places)]
+    if changes:
+        blocks.insert(0, _change_block(changes, places))
+    blocks += [_confusion_block(audit, places), _evidence_block(audit), _figure_block(audit)]
     if of.two:
-        named = named_figures(of.two, audit.classes[of.two.positive].name)
-        figures += [(f"{words[0].upper()}{words[1:]}", f"{number} %", "") for words, number in named]
-    if of.mean_cost is not None:
-        lower = "" if of.least_cost is None else f"{of.least_cost:.4g} by decisions for the least expected cost"
-        figures.append((of.cost_name, f"{of.mean_cost:.4g}", lower))
-    if of.prior_error is not None:
-        figures.append(("Error under the prior", f"{of.prior_error:.1f} %", ""))
-    if of.prior_adjusted_change:
-        what = "Error under the prior, adjusted for the counts and the prior"
-        change = adjusted_text(of.prior_adjusted_change, of.prior_adjusted_taus)
-        figures.append((what, f"{of.prior_adjusted_error:.1f} %", change))
-    if of.label_issues is not None:
-        figures.append(("Labels worth a look", f"{of.label_issues:,}", ""))
-    return figures
+        blocks.append(threshold_block(of.two, audit.classes[of.two.positive].name))
+    if of.label_issues:
+        blocks.append(_issue_block(audit))
+    return Page(
+        "Audit of predictions",
+        f"{of.examples:,} examples of {amount_of(len(audit.classes), 'class', 'classes')}, {wrong:,} predicted wrongly",
+        audit.summary.removeprefix(f"{BY_COST} "),
+        _error_chart(audit),
+        _key_numbers(audit),
+        notes=[*_gate_notes(gate), *audit.unjudged, *audit.notes],
+        blocks=blocks,
+        examples=audit_examples(audit),
+    )
+
+
+def _gate_notes(gate: Gate) -> list[str]:
+    if gate.broken:
+        count = f"{len(gate.broken)} of {len(gate.conditions)} conditions hold"
+        return [f"The gate is broken: {count}.", *gate.broken]
+    if gate.conditions:
+        return [f"The gate is passed: none of these holds: {'; '.join(gate.conditions)}."]
+    return []
+
+
+def _error_chart(audit: Audit) -> Chart:
+    worse = {row.name for row in audit.verdicts}
+    rows = []
+    for row in audit.worst_first:
+        if row.error is None or is_left_out(row):
+            continue
+        low, high = interval_together(row)
+        about = f"{row.error:.1f} % of {row.examples:,} examples"
+        tone = "bad" if row.name in worse else ""
+        rows.append(Row(row.name, row.error, f"{row.error:.1f}", low=low, high=high, tone=tone, about=about))
+    return row_chart("errors", rows, "error, %", CHART, reference=audit.figures.error)
+
+
+def _key_numbers(audit: Audit) -> list[KeyNumber]:
+    of = audit.figures
+    return [
+        KeyNumber("Class-mean error", f"{of.error:.1f} %", f"{of.error_low:.1f} to {of.error_high:.1f}"),
+        KeyNumber(
+            "Overall error", f"{of.overall_error:.1f} %", f"{of.overall_error_low:.1f} to {of.overall_error_high:.1f}"
+        ),
+        KeyNumber("Expected calibration error", f"{of.ece:.1f} %", of.weighing),
+    ]
+
+
+def _class_block(audit: Audit, places: Mapping[str, str]) -> Block:
+    text = ["Choose a class to see its examples."]
+    if audit.by_cost:
+        text.append(BY_COST)
+    few = [row.name for row in audit.worst_first if is_left_out(row)]
+    if few:
+        verb = amount_of(len(few), "class has", "classes have")
+        text.append(f"{verb} fewer than {HANDFUL} examples and cannot be judged: {listed(few, NAMED)}.")
+    rows = [
+        {
+            "Class": text_cell(row.name, places[row.name]),
+            "Training examples": number_cell(row.count, 0),
+            "Examples": number_cell(row.examples, 0),
+            "Error, %": number_cell(row.error),
+            "95 % interval": interval_cell(*interval_together(row)),
+            f"Verdict{audit.without_costs}": text_cell(KINDS[row.kind]) if row.kind else Cell(MISSING),
+            "Taken for": text_cell(f"{row.taken_for} ({row.taken_share:.0f} %)") if row.taken_for else Cell(MISSING),
+        }
+        for row in audit.worst_first
+    ]
+    return Block("Classes", text, table=table_of(rows), is_folded=False)
+
+
+def _evidence_block(audit: Audit) -> Block:
+    """What else is known of each class."""
+    rows = []
+    for row in audit.worst_first:
+        uncertainty = None if row.uncertainty is None else 100 * row.uncertainty
+        interval = Cell(MISSING)
+        if row.change is not None:
+            interval = interval_cell(row.change_low, row.change_high, 1, "+")
+        cells = {
+            "Class": text_cell(row.name),
+            "Precision, %": number_cell(row.precision),
+            "Uncertainty, %": number_cell(uncertainty, 2),
+            "ECE, %": number_cell(row.ece, 2),
+            "Adjusting": number_cell(row.change, 1, "+"),
+            "Its 95 % interval": interval,
+            "Suspect labels, %": number_cell(row.suspect),
+        }
+        rows.append(cells)
+    return Block("Precision, calibration and adjusting", [ADJUSTING], table=table_of(rows))
+
+
+def _change_block(changes: RunChanges, places: Mapping[str, str]) -> Block:
+    tones = {row.name: "bad" for row in changes.worse} | {row.name: "good" for row in changes.better}
+    rows = [
+        {
+            "Class": text_cell(row.name, places[row.name]),
+            "Examples": number_cell(row.examples, 0),
+            "Before, %": number_cell(row.before),
+            "After, %": number_cell(row.after),
+            "Change": number_cell(row.change, 1, "+", tones.get(row.name, "")),
+            "95 % interval": interval_cell(row.low, row.high, 1, "+"),
+        }
+        for row in changes.classes
+    ]
+    return Block("Against the baseline", change_sentences(changes), table=table_of(rows), is_folded=False)
+
+
+def _confusion_block(audit: Audit, places: Mapping[str, str]) -> Block:
+    shown = audit.confusions[:MOST_CONFUSIONS]
+    text = "Percent of a class’s examples that are predicted as another class. Choose one to see its examples."
+    if len(shown) < audit.all_confusions:
+        text += f" These are the largest {len(shown):,} of {audit.all_confusions:,}, at most {CONFUSIONS} of a class."
+    rows = [
+        {
+            "Class": text_cell(row.label, f"{places[row.label]}-{places[row.prediction]}-{row.examples}"),
+            "Predicted as": text_cell(row.prediction),
+            "Examples": number_cell(row.examples, 0),
+            "Share, %": number_cell(row.share),
+            "95 % interval": interval_cell(row.low, row.high),
+        }
+        for row in shown
+    ]
+    return Block("Confusions", [text if rows else "There are none."], table=table_of(rows))
+
+
+def _issue_block(audit: Audit) -> Block:
+    issues = audit.document()["label_issues"]
+    text = "Labels that are more likely wrong than right, by the predictions alone. Check them before you change them."
+    if len(issues) > MOST_ISSUES:
+        text += f" These are the likeliest {MOST_ISSUES:,} of {len(issues):,}; 'cu audit --json' lists all."
+    rows = [
+        {
+            "Example": text_cell(issue["name"]),
+            "Label": text_cell(issue["label"]),
+            "Rather": text_cell(issue["guess"]),
+            "Likely wrong, %": number_cell(100 * issue["p_wrong"]),
+        }
+        for issue in issues[:MOST_ISSUES]
+    ]
+    return Block("Labels worth a look", [text], table=table_of(rows))
+
+
+def _figure_block(audit: Audit) -> Block:
+    rows = figure_rows(audit, everything=True)
+    cells = [dict(zip(FIGURE_COLUMNS, map(Cell, row), strict=True)) for row in rows]
+    return Block("All figures", table=table_of(cells))

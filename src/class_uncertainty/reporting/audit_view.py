@@ -22,6 +22,7 @@ from class_uncertainty.text import amount_of, decimal, enumerated, in_list, list
 from class_uncertainty.workflows.audit import Audit
 
 MOST_CLASSES = 8
+FIGURE_COLUMNS = ("all classes", "value", "95 % interval")
 LISTED = 5  # confusions, labels and changed classes in a sentence
 
 
@@ -34,7 +35,11 @@ def audit_lines(
     if verbosity == Verbosity.QUIET:
         return in_blocks([answer], width)
     title = f"{amount_of(audit.figures.examples, 'example', 'examples')} of {len(audit.classes):,} classes"
-    blocks = [[title], class_table(audit, everything, width), figure_table(audit, everything, width)]
+    blocks = [
+        [title],
+        class_table(audit, everything, width),
+        table_lines(FIGURE_COLUMNS, figure_rows(audit, everything), width),
+    ]
     if everything:
         blocks += [details_table(audit, width), verdict_sentences(audit), confusion_sentences(audit)]
     wrote = labelled_lines("Wrote", ", ".join(map(str, files)), width) if files else []
@@ -48,7 +53,7 @@ def class_table(audit: Audit, everything: bool, width: int) -> list[str]:
     Intervals hold for all judged classes at once, as the verdicts do.
     """
     rows = audit.worst_first
-    judged = [row for row in rows if not _is_left_out(row)]
+    judged = [row for row in rows if not is_left_out(row)]
     shown = rows if everything else judged[:MOST_CLASSES]
     verdict = f"verdict{audit.without_costs}"
     table = []
@@ -59,7 +64,7 @@ def class_table(audit: Audit, everything: bool, width: int) -> list[str]:
             "train": f"{row.count:,}",
             "test": f"{row.examples:,}",
             "error %": figure(row.error),
-            "95 % interval": _interval(row),
+            "95 % interval": span(*interval_together(row)),
             "taken for": taken_for,
             verdict: KINDS.get(row.kind, ""),
         }
@@ -67,27 +72,28 @@ def class_table(audit: Audit, everything: bool, width: int) -> list[str]:
     lines = table_lines(*cells_in_order(table), width, words=["taken for", verdict]) if table else []
     if not everything and len(judged) > len(shown):
         lines.append(f"  {amount_of(len(judged) - len(shown), 'more class errs', 'more classes err')} less (--verbose)")
-    few = [row for row in rows if _is_left_out(row)]
+    few = [row for row in rows if is_left_out(row)]
     if few:
         verb = "has" if len(few) == 1 else "have"
         lines.append(f"  {amount_of(len(few), 'class', 'classes')} {verb} fewer than {HANDFUL} examples: not judged")
     return lines
 
 
-def _is_left_out(row: AuditedClass) -> bool:
+def is_left_out(row: AuditedClass) -> bool:
     """Whether a class has too few examples to be judged, and was not found to be worse all the same."""
     return row.examples < HANDFUL and row.kind in ("", "unknown", "easy")
 
 
-def _interval(row: AuditedClass) -> str:
+def interval_together(row: AuditedClass) -> tuple[float | None, float | None]:
+    """The interval of the error that holds for all judged classes at once, as the verdicts do."""
     if row.error is None:
-        return MISSING
+        return None, None
     if row.low_together is None:  # audited by an earlier version
-        return span(row.low, row.high)
-    return span(row.low_together, row.high_together)
+        return row.low, row.high
+    return row.low_together, row.high_together
 
 
-def figure_table(audit: Audit, everything: bool, width: int) -> list[str]:
+def figure_rows(audit: Audit, everything: bool) -> list[list[str]]:
     """Errors of all classes together, how well the rarer of two is found, calibration, and what adjusting changes."""
     of = audit.figures
     rows = [
@@ -112,8 +118,7 @@ def figure_table(audit: Audit, everything: bool, width: int) -> list[str]:
     if everything:
         rows.append(["classwise ECE %", figure(of.classwise_ece, 2), ""])
         rows.append([f"NLL {of.weighing}", figure(of.nll, 3), ""])
-    rows += adjusting_rows(audit, everything)
-    return table_lines(["all classes", "value", "95 % interval"], rows, width)
+    return rows + adjusting_rows(audit, everything)
 
 
 def adjusting_rows(audit: Audit, everything: bool) -> list[list[str]]:

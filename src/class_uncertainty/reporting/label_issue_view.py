@@ -1,11 +1,8 @@
 """Labels worth a look, in words: how many there are, who doubts them, and the evidence of each."""
 
-from typing import Any
-
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import NEAREST, LabelIssue
 
-ROWS = 200  # of the page's table
 ADVICE = "Look before you change a label: unusual examples of a class are listed too."
 
 
@@ -30,14 +27,3 @@ def evidence(issue: LabelIssue, report: FixReport) -> list[str]:
     votes = f"{issue.votes} of {report.witnesses} network{'' if report.witnesses == 1 else 's'}"
     near = [] if issue.near_guess is None else [f"{issue.near_guess} of {NEAREST} nearest"]
     return [f"{percent} % likely wrong", votes, *near]
-
-
-def view(report: FixReport) -> dict[str, Any]:
-    """What the template shows."""
-    issues = report.label_issues
-    rest = f" The table has the first {ROWS} of them; cu fix --json lists all." if len(issues) > ROWS else ""
-    return {
-        "summary": f"{summary(report)} The clearest come first. {ADVICE}{rest}",
-        "shown": [(issue, evidence(issue, report)) for issue in issues if issue.picture],
-        "rows": issues[:ROWS],
-    }

@@ -23,7 +23,11 @@ SHARES = RANKED | {"effective number": "effective"}
 
 def measure_lines(measured: Measured, verbosity: Verbosity, width: int) -> list[str]:
     """The classes by their uncertainty; last, which are harder than their counts say, and what ranks the errors."""
-    answer = [*hardness(measured), *rank_correlations(measured, verbosity), *advice(measured)]
+    answer = [
+        *hardness(measured.rows, measured.estimate.estimator),
+        *rank_correlations(measured, verbosity),
+        *advice(measured),
+    ]
     if verbosity == Verbosity.QUIET:
         return in_blocks([answer], width)
     rows = sorted(measured.rows, key=lambda row: (row.rank_uncertainty, -row.uncertainty))
@@ -93,10 +97,9 @@ def measures_table(rows: Sequence[ClassRow], width: int) -> list[str]:
     return table_lines(*cells_in_order(table), width)
 
 
-def hardness(measured: Measured) -> list[str]:
+def hardness(rows: Sequence[ClassRow], estimator: str) -> list[str]:
     """Which classes are harder, and which easier, than their counts say."""
-    rows = measured.rows
-    method = members_method(measured.estimate.estimator)
+    method = members_method(estimator)
     if method != "naive":  # which may favour classes
         return [f"The networks were trained by {method}, not naively: uncertainty tells of the method too."]
     if len(rows) < 3 or all(row.error is None for row in rows):

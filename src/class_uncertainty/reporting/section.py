@@ -1,114 +1,20 @@
-"""What the page and the charts show of one data set."""
+"""Notes on what was trained and judged, for terminals and pages."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
-
-import numpy as np
-from numpy.typing import NDArray
 
 from class_uncertainty.data import Dataset
 from class_uncertainty.data.data_check import check_dataset
 from class_uncertainty.estimation import Estimate
-from class_uncertainty.posthoc.fix_report import FixReport, Step
-from class_uncertainty.posthoc.label_issues import thumbnail
-from class_uncertainty.reporting.page_examples import PageExamples
-from class_uncertainty.reporting.report_examples import report_examples
-from class_uncertainty.runs.rows import IMPORTED, OLDER, ClassRow, MethodRow, knows_examples, shared_marks
+from class_uncertainty.runs.rows import IMPORTED, OLDER, MethodRow, knows_examples, shared_marks
 from class_uncertainty.runs.significance import corrected_confidence
 from class_uncertainty.text import amount_of
-from class_uncertainty.training.folds import FOLDS
-from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
-
-if TYPE_CHECKING:
-    from class_uncertainty.workflows.fix import Fix
+from class_uncertainty.training.network_size import NetworkSize
 
 SAME_NETWORK = "± 0.00: every seed gives the same network, so there is no chance to test for."
 MARKS = {
     IMPORTED: "added by 'cu results import', not trained for this store",
     OLDER: "trained before the method was revised; --retrain-older repeats the training",
 }
-
-
-@dataclass(frozen=True)
-class GalleryImage:
-    """A training image that the networks are most, or least, uncertain about."""
-
-    guess: str  # the members' mean prediction
-    uncertainty: float
-    pixels: NDArray[np.uint8]  # (channels, H, W)
-
-    @cached_property
-    def picture(self) -> str:
-        """A data URL."""
-        return thumbnail(self.pixels)
-
-
-@dataclass(frozen=True)
-class Gallery:
-    """Images of one of the worst classes."""
-
-    label: str
-    most: tuple[GalleryImage, ...]
-    least: tuple[GalleryImage, ...]
-
-
-@dataclass(frozen=True)
-class Section:
-    """What is shown of one data set and recipe: a fix, or all that is stored."""
-
-    name: str
-    classes: tuple[ClassRow, ...]
-    methods: tuple[MethodRow, ...]
-    members: int  # networks of the estimate, 0 without one
-    galleries: tuple[Gallery, ...] = ()
-    note: str = ""  # how it was judged, and what is missing
-    estimator: str = "ensemble"
-    score: str = "predictive"
-    fix_report: FixReport | None = None
-    network: NetworkSize = NOTHING_TRAINED
-    examples: PageExamples | None = None  # None where the data could not be read again
-    naive_left_out: int = 0  # naive runs that are stored and in no row, since no other method has their seeds
-
-    @property
-    def pictures(self) -> list[str]:
-        """Those that the page shows without being asked."""
-        images = [image for gallery in self.galleries for image in (*gallery.most, *gallery.least)]
-        issues = self.fix_report.label_issues if self.fix_report else ()
-        return [image.picture for image in images] + [issue.picture for issue in issues if issue.picture]
-
-    @property
-    def unit(self) -> str:
-        """The unit of the uncertainties."""
-        return " nats" if self.score in ("predictive", "aleatoric", "epistemic") else ""
-
-
-def fix_section(fixed: "Fix") -> Section:
-    """What the page of a fix shows, all of it from the fix."""
-    dataset, report = fixed.dataset, fixed.report
-    kept = report.kept_step
-    assert kept is not None
-    notes = describe_findings(dataset)
-    if dataset.test is None:
-        notes.insert(0, describe_folds(FOLDS, dataset))
-    return Section(
-        dataset.name,
-        classes=(),
-        methods=(),
-        members=0,
-        note=" ".join(notes),
-        fix_report=report,
-        network=kept_size(kept, fixed.network.network or ""),
-        examples=report_examples(dataset, (), report),
-    )
-
-
-def kept_size(step: Step, networks: str) -> NetworkSize:
-    """The networks of the step that a fix keeps, with the parameters of all of them."""
-    is_of_one_kind = "+" not in networks
-    several = f"{step.networks} × " if step.networks > 1 and is_of_one_kind else ""
-    return NetworkSize(several + networks, step.parameters)
 
 
 def describe_collapsed(collapsed: int, runs: int) -> str:

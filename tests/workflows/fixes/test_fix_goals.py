@@ -22,7 +22,7 @@ from class_uncertainty.posthoc.calibration import cross_adjusted
 from class_uncertainty.posthoc.diagnosis import BY_COST, diagnose
 from class_uncertainty.posthoc.goal import parse_goal
 from class_uncertainty.posthoc.label_issues import label_issues
-from class_uncertainty.reporting.report_data import sections
+from class_uncertainty.reporting.stored_views import stored_results
 from class_uncertainty.runs import Store
 from class_uncertainty.training.recipe import RECIPES
 
@@ -153,7 +153,7 @@ def test_a_page_shows_a_fix_whose_naive_models_are_of_another_kind(wine, tmp_pat
     dataset = cu.Dataset("wine", wine)
     with Store(tmp_path / "runs.sqlite") as store:
         fix = cu.fix(dataset, recipe=RECIPES["forest"], candidates=["naive?recipe=logistic"], trainings=10, store=store)
-        (section,) = sections(store, "wine", lambda _: dataset)
+        (section,) = stored_results(store, "wine", lambda _: dataset)
         assert section.fix_report == fix.report
 
 

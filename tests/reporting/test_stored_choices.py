@@ -1,6 +1,7 @@
 """Of several fixes and estimates that are stored, which ones a section shows, and how it names the others."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +11,9 @@ from reporting.reported import SHORT, SHORTER
 
 import class_uncertainty as cu
 import class_uncertainty.runs.store
-from class_uncertainty.reporting import html_page
-from class_uncertainty.reporting.report_data import sections
+from class_uncertainty.reporting.page import render
+from class_uncertainty.reporting.stored_views import stored_results
 from class_uncertainty.training.keys import kind_of
-from class_uncertainty.training.network_size import NetworkSize
 
 
 def test_what_was_trained_otherwise_is_not_averaged(store, digits, monkeypatch, train):
@@ -26,25 +26,15 @@ def test_what_was_trained_otherwise_is_not_averaged(store, digits, monkeypatch, 
     train(*lanes)
     monkeypatch.setitem(cu.METHODS, "cb", replace(cu.METHODS["cb"], reduction="mean"))
     train("cb")
-    (section,) = sections(store)
+    (section,) = stored_results(store)
     assert [row.runs for row in section.methods] == [2, 1, 1, 1]
     assert [row.method[:7] for row in section.methods] == ["cb", "custom-", "custom-", "cb"]
     elsewhere = replace(store.results(digits.fingerprint)[0], device="cuda")
     store.add("elsewhere", digits.fingerprint, elsewhere)
-    assert [section.name for section in sections(store)] == ["digits-lt:20, device cpu", "digits-lt:20, device cuda"]
-
-
-def test_the_estimate_shown_is_the_one_at_the_rate_of_the_fix(store, digits, measure, train):
-    """The estimate of the learning rate that was not chosen is never shown, even if it was stored last."""
-    train("naive")
-    estimates = {lr: measure("out-of-fold", lr=lr) for lr in (0.4, 0.1)}
-    assert not np.allclose(estimates[0.1].mu, estimates[0.4].mu)
-    for lr, estimate in estimates.items():
-        report = replace(TEN_CLASSES, kind=kind_of(SHORT, "cpu"), lr=lr)
-        store.add_fix_report(f"at {lr}", digits.fingerprint, report)
-        (section,) = sections(store)
-        assert section.fix_report == report
-        assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
+    assert [section.name for section in stored_results(store)] == [
+        "digits-lt:20, device cpu",
+        "digits-lt:20, device cuda",
+    ]
 
 
 def test_the_newest_fix_comes_first_and_the_rest_is_told_from_it(store, digits, train):
@@ -56,7 +46,7 @@ def test_the_newest_fix_comes_first_and_the_rest_is_told_from_it(store, digits, 
     for recipe in (recipes[1], recipes[2], recipes[1]):  # the first one again
         report = replace(TEN_CLASSES, kind=kind_of(recipe, "cpu"))
         store.add_fix_report(report.kind, digits.fingerprint, report)
-    told = {section.name: (section.note, bool(section.fix_report)) for section in sections(store)}
+    told = {section.name: (" ".join(section.notes), bool(section.fix_report)) for section in stored_results(store)}
     beside = "Not the fix above: trained by another recipe or on another device."
     assert told == {
         "digits-lt:20, epochs 2, device cpu": ("", True),
@@ -70,7 +60,7 @@ def test_a_fix_is_shown_where_its_recipe_has_no_result(store, digits, train):
     """As of a table, whose recipe is a forest, where another kind of model was kept."""
     train("naive")
     store.add_fix_report("f", digits.fingerprint, replace(TEN_CLASSES, kind=kind_of(SHORTER, "cpu")))
-    fixed, trained = sections(store)
+    fixed, trained = stored_results(store)
     assert (fixed.name, fixed.methods, fixed.fix_report is None) == ("digits-lt:20", (), False)
     assert (trained.name, len(trained.methods)) == ("digits-lt:20, network small-conv", 1)
 
@@ -78,8 +68,8 @@ def test_a_fix_is_shown_where_its_recipe_has_no_result(store, digits, train):
 @pytest.mark.parametrize("estimator", ["snapshot", "out-of-fold"])
 def test_an_estimate_is_shown_without_any_plain_result(store, measure, estimator):
     measure(estimator)
-    (section,) = sections(store)
-    assert (section.estimator, section.members, section.methods) == (estimator, 2, ())
+    (section,) = stored_results(store)
+    assert (section.measured.estimator, section.measured.members, section.methods) == (estimator, 2, ())
 
 
 def test_data_that_changed_come_first_as_they_are_now(store, digits, train):
@@ -88,7 +78,7 @@ def test_data_that_changed_come_first_as_they_are_now(store, digits, train):
     now = cu.Dataset(digits.name, cu.Data(digits.train.inputs, labels, digits.classes), digits.test)
     for dataset in (digits, now):
         train("naive", dataset=dataset)
-    new, old = sections(store)
+    new, old = stored_results(store)
     assert (new.name, old.name) == (digits.name, f"{digits.name}, before the data changed")
     fits = (cu.fit(data.train, [cu.Lane("naive")], recipe=SHORT, test=data.test) for data in (now, digits))
     errors = [networks.results[0].error for networks in fits]
@@ -98,8 +88,8 @@ def test_data_that_changed_come_first_as_they_are_now(store, digits, train):
 def test_the_estimate_shown_is_the_one_compared_with(store, measure, train):
     train("ubrs", estimate=measure())
     measure("ensemble", 3)
-    (section,) = sections(store)
-    assert (section.members, section.note) == (2, "")
+    (section,) = stored_results(store)
+    assert (section.measured.members, " ".join(section.notes)) == (2, "")
     assert [row.method for row in section.methods] == ["naive", "ubrs"]
 
 
@@ -113,13 +103,13 @@ def test_the_usual_estimator_is_shown_unless_another_is_asked_for(store, digits,
         ("ensemble", "ensemble", "out-of-fold"),
         ("out-of-fold", "out-of-fold", "ensemble"),
     ):
-        (section,) = sections(store, estimator=asked)
-        assert (section.estimator, section.note) == (shown, f"{hidden} {other}.")
+        (section,) = stored_results(store, estimator=asked)
+        assert (section.measured.estimator, " ".join(section.notes)) == (shown, f"{hidden} {other}.")
         assert [row.method for row in section.methods] == ["naive", "ubrs", "ubrw"]
     with pytest.raises(cu.InputError, match=r"no estimate of 'digits-lt:20' by 'duq'; it has ensemble, out-of-fold\."):
-        sections(store, "digits-lt:20", estimator="duq")
+        stored_results(store, "digits-lt:20", estimator="duq")
     store.add_fix_report("f", digits.fingerprint, replace(TEN_CLASSES, kind=kind_of(SHORT, "cpu")))
-    assert sections(store)[0].estimator == "out-of-fold"
+    assert stored_results(store)[0].measured.estimator == "out-of-fold"
 
 
 def test_data_that_the_asked_estimator_has_not_measured_keep_the_usual_one(store):
@@ -130,55 +120,52 @@ def test_data_that_the_asked_estimator_has_not_measured_keep_the_usual_one(store
         for estimator in estimators:
             store.add_measurement(name + estimator, data.fingerprint, make_measurement(estimator=estimator))
     for asked, of_a in ((None, "ensemble"), ("duq", "ensemble"), ("out-of-fold", "out-of-fold")):
-        shown = {section.name: section.estimator for section in sections(store, estimator=asked)}
+        shown = {section.name: section.measured.estimator for section in stored_results(store, estimator=asked)}
         assert shown == {"a": of_a, "b": "duq"}
 
 
 @pytest.mark.parametrize("name", [name for name in cu.ESTIMATORS if name != "probabilities"])
-def test_every_estimate_can_be_reported(name, store, digits, measure, train, blank_charts):
+def test_every_estimate_can_be_reported(name, store, digits, measure, train):
     """One member or several, with what was trained by it; naive's row is never of folds, bootstraps or cycles."""
-    blank_charts()
     estimate = measure(name)
     train("naive", "ubrw", estimate=estimate)
-    (section,) = sections(store)
-    assert (section.members, section.note, len(section.galleries)) == (estimate.members, "", 3)
+    (section,) = stored_results(store)
+    assert (section.measured.members, " ".join(section.notes)) == (estimate.members, "")
     assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
     rows = {row.method: row for row in section.methods}
     assert {"naive", "ubrw"} <= set(rows) <= {"naive", "ubrw", "dropout", "duq"}
     plain = cu.fit(digits.train, [cu.Lane("naive")], recipe=SHORT, test=digits.test).results[0]
     assert (rows["naive"].runs, rows["naive"].error) == (1, pytest.approx(plain.error))
     if name == "online":  # one member, with a score of its own
-        assert html_page.render([section])[0].startswith("<!doctype html>")
+        assert render([section.page], Path()).startswith("<!doctype html>")
 
 
-def test_an_estimate_from_a_file_can_be_reported(store, digits, tmp_path, rng, measure, train, blank_charts):
-    blank_charts()
+def test_an_estimate_from_a_file_can_be_reported(store, digits, tmp_path, rng, measure, train):
     np.save(tmp_path / "p.npy", rng.dirichlet(np.ones(10), len(digits.train)))
     estimate = measure(f"probabilities:{tmp_path / 'p.npy'}", 5)
     train("ubrw", estimate=estimate)
-    (section,) = sections(store)
+    (section,) = stored_results(store)
     assert [row.method for row in section.methods] == ["ubrw"]
     assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
     assert {row.error for row in section.classes} == {None}
-    assert html_page.render([section])[0].startswith("<!doctype html>")
+    assert render([section.page], Path()).startswith("<!doctype html>")
 
 
 def test_what_was_trained_by_another_score_is_shown_by_it(store, measure, train):
     """The store keeps probabilities, not scores: the report scores them as the last result did."""
     estimate = measure().using("epistemic")
     train("ubrw", estimate=estimate)
-    (section,) = sections(store)
-    assert ("ubrw", section.note) == (section.methods[-1].method, "")
+    (section,) = stored_results(store)
+    assert ("ubrw", " ".join(section.notes)) == (section.methods[-1].method, "")
     assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
 
 
-def test_methods_by_another_measure_or_with_augmentation_have_rows_of_their_own(store, measure, train, blank_charts):
-    blank_charts()
+def test_methods_by_another_measure_or_with_augmentation_have_rows_of_their_own(store, measure, train):
     names = ["ubrw", "ubrw@product", "ubrw@product^0.5", "naive+mixup"]
     train(*names, estimate=measure())
-    (section,) = sections(store)
+    (section,) = stored_results(store)
     assert sorted((row.method, row.runs) for row in section.methods) == sorted((name, 1) for name in ["naive", *names])
-    page = html_page.render([section])[0]
+    page = render([section.page], Path())
     assert all(name in page for name in names)
 
 
@@ -187,10 +174,10 @@ def test_fixes_for_other_goals_are_named_where_the_last_is_shown(store, digits, 
     for goal in ("mean", "cost:c.csv", "worst"):
         report = replace(TEN_CLASSES, kind=kind_of(SHORT, "cpu"), goal=goal)
         store.add_fix_report(goal, digits.fingerprint, report)
-        (section,) = sections(store)
+        (section,) = stored_results(store)
         assert section.fix_report == report
-        assert ("Older fixes are left out" in section.note) == (goal != "mean")
-    assert "left out: goal mean, cost:c.csv. The same 'cu fix' shows one again" in section.note
+        assert ("Older fixes are left out" in " ".join(section.notes)) == (goal != "mean")
+    assert "left out: goal mean, cost:c.csv. The same 'cu fix' shows one again" in " ".join(section.notes)
 
 
 @pytest.mark.parametrize(
@@ -208,6 +195,5 @@ def test_the_network_of_a_fix_is_what_it_keeps(store, digits, train, candidate, 
     step = replace(TEN_CLASSES.ladder[3], candidate=candidate, networks=number, parameters=110_000, kept=True)
     report = replace(TEN_CLASSES, kind=kind_of(SHORT, "cpu"), ladder=(TEN_CLASSES.ladder[0], step))
     store.add_fix_report("f", digits.fingerprint, report)
-    fixed, _ = sections(store)
-    assert fixed.network == NetworkSize(kept, 110_000)
+    fixed, _ = stored_results(store)
     assert fixed.name == f"digits-lt:20, network {kept.removeprefix('5 × ')}"
