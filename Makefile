@@ -58,8 +58,10 @@ tables: .venv/installed-docs
 report-image: .venv/installed-dev
 	@$(BIN)/python tools/report_image.py
 
-# The site, in site/. Broken links and anchors are errors; building needs no network.
+# The site, in site/. Broken links and anchors are errors; building needs no network. The guide on photographs shows
+# what its commands print for PHOTOS, the folder that it says how to make: make docs PHOTOS=photos
 docs: .venv/installed-docs tables
+	@if [ -n "$(PHOTOS)" ]; then $(BIN)/python docs/run_guides.py photographs "$(PHOTOS)"; fi
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Open site/index.html in a browser."
 

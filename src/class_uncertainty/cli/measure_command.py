@@ -16,7 +16,7 @@ def measure(
     members: options.MEMBERS = 5,
     estimator: options.ESTIMATOR = None,
     score: options.SCORE = None,
-    estimators: Annotated[str | None, options.optional("Several, as ensemble,online,online=predictive.")] = None,
+    estimators: Annotated[str | None, options.optional("Several, such as ensemble,online,online=predictive.")] = None,
     lrs: options.LRS = None,
     page: options.PAGE = None,
 ) -> None:

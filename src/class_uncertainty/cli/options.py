@@ -239,7 +239,7 @@ def check_method(name: str) -> str:
 
 def read_seeds(seeds: str) -> list[int]:
     """How many, or which."""
-    numbers = split("seed", seeds, int, f"how many, from 1 to {MAX_SEEDS:,}, or which, as 0,1,2")
+    numbers = split("seed", seeds, int, f"how many, from 1 to {MAX_SEEDS:,}, or which, such as 0,1,2")
     return numbers if "," in seeds else check_seeds(numbers[0])
 
 
@@ -247,7 +247,7 @@ def read_rates(lrs: str | None) -> list[float] | None:
     """Learning rates; None stands for the recipe's."""
     if lrs is None:
         return None
-    rates = split("learning rate", lrs, float, "one above 0, as 0.1")
+    rates = split("learning rate", lrs, float, "one above 0, such as 0.1")
     for rate in rates:
         check_lr(rate)
     return rates

@@ -30,7 +30,7 @@ def reproduce(
     command: Command,
     protocol: Annotated[str | None, options.optional("paper or equal; by default both.", "paper|equal")] = None,
     only: Annotated[str | None, options.optional("One data set, as cifar100-lt:50.", "DATA")] = None,
-    methods: Annotated[str | None, options.optional("Only these rows, as naive,ubrw-focal.")] = None,
+    methods: Annotated[str | None, options.optional("Only these rows, such as naive,ubrw-focal.")] = None,
     seeds: Annotated[
         int | None,
         options.whole("--seeds", "Runs of every row; by default 3, and 5 for svci20 and significance.", 1, MAX_SEEDS),

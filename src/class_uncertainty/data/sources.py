@@ -394,13 +394,13 @@ LEAST = {
 }
 SHARE = {
     "test": Option(
-        "the share of each class to judge on, as 0.2; without a test split, five folds judge",
-        reader(float, "a share, as 0.2"),
+        "the share of each class to judge on, such as 0.2; without a test split, five folds judge",
+        reader(float, "a share such as 0.2"),
     )
 }
 FILE = {
     "test": Option(
-        "a file to judge on, or the share of each class, as 0.2; without a test split, five folds judge",
+        "a file to judge on, or the share of each class, such as 0.2; without a test split, five folds judge",
         read_share_or_file,
     )
 }
@@ -411,8 +411,8 @@ GROUP = {
 }
 PATH_GROUP = {
     "group": Option(
-        "what an image belongs to, by its path below its class: the part before a separator, as _, or that a regular "
-        "expression has in parentheses"
+        "what an image belongs to, by its path below its class: the part before a separator such as _, or the part "
+        "that a regular expression has in parentheses"
     )
 }
 HEADER = {
@@ -420,8 +420,8 @@ HEADER = {
 }
 COLUMNS = {
     "label": Option("the column of class names ('label')"),
-    "categorical": Option("columns of numbers that are names, as zip,month", read_names),
-    "drop": Option("columns to leave out, as id,name", read_names),
+    "categorical": Option("columns of numbers that are names, such as zip,month", read_names),
+    "drop": Option("columns to leave out, such as id,name", read_names),
     "missing": Option(
         "missing values: fill (the default: the median, or a category of their own), refuse or drop (the row)",
         one_of(MISSING_POLICIES),

@@ -361,7 +361,7 @@ def _values(table: Table, column: Column) -> tuple[NDArray, dict[int, str]]:
     if column.categories is None:
         values = np.where(missing, np.nan, values)
         wrong = np.flatnonzero(~missing & ~(np.abs(values) <= LARGEST)).tolist()
-        faults |= dict.fromkeys(wrong, "the network was trained on numbers, as 1234.5")
+        faults |= dict.fromkeys(wrong, "the network was trained on numbers such as 1234.5")
         values[wrong] = np.nan
     return values, {row: f"{table.at(name, row)}: {fault}." for row, fault in faults.items()}
 

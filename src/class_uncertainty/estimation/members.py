@@ -83,7 +83,7 @@ snapshot = Estimator(
     counted=lambda members, recipe: min(members, recipe.epochs),
 )
 mc_dropout = Estimator(
-    f"one network with dropout before its last layer, asked {PASSES} times",
+    f"one network with dropout before its last layer, {PASSES} stochastic passes",
     lambda members, seed: [Lane("dropout", seed)],
     dropout_probabilities,
     votes=PASSES,
