@@ -177,7 +177,8 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "audit": lambda: (
         cu.audit,
         {"labels": LABELS, "probabilities": P[0], "classes": ["a", "b", "c"], "names": None, "images": None}
-        | {"counts": [3, 2, 1], "prior": None, "decisions": LABELS, "costs": 1 - np.eye(3), "by_cost": True},
+        | {"counts": [3, 2, 1], "prior": None, "decisions": LABELS, "costs": 1 - np.eye(3), "by_cost": True}
+        | {"made_for": None},
     ),
     "class_uncertainty": lambda: (cu.class_uncertainty, {"p": P, "labels": LABELS, "score": cu.predictive}),
     "compare": lambda: (
@@ -232,7 +233,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "plan": lambda: (cu.plan, {"method": cu.METHODS["ubrs"], "stats": STATS, "epoch": 0, "epochs": 2}),
     "predict": lambda: (
         cu.predict,
-        {"model": saved(Path.cwd()), "examples": "rows.npy", "prior": "train", "keep": (), "label": None}
+        {"model": saved(Path.cwd()), "examples": "rows.npy", "prior": "goal", "keep": (), "label": None}
         | {"trust_code": False, "progress": None},
     ),
     "predictive": lambda: (cu.predictive, {"p": P}),

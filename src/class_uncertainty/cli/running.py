@@ -71,8 +71,9 @@ class Running:
     def announce(self) -> None:
         """Print what there is to say of the data: before anything trains, but not where a command is refused."""
         if self.command.as_json:
-            for problem in self.about_data[1:]:
-                tell(problem)
+            for line in self.about_data:
+                if line.startswith("!"):
+                    tell(line)
         elif self.about_data:
             self.say(*self.about_data)
         self.about_data.clear()

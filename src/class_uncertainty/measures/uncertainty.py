@@ -132,10 +132,6 @@ def true_class(p: Probabilities, labels: Any) -> ExampleScores:
     return np.maximum(1.0 - np.concatenate(p_true), 0.0)
 
 
-def mean_guess(p: Probabilities) -> NDArray[np.int64]:
-    """(N,) argmax_c of mean_t p_t: what the members predict together."""
-    return np.concatenate([block.mean(axis=0).argmax(axis=-1) for _, block in checked_blocks(p)])
-
 
 def class_uncertainty(p: Probabilities, labels: Tensorlike, score: Callable[..., ExampleScores] = predictive) -> Vector:
     """Mean uncertainty of the examples of each class, not normalised (Eq. 9).

@@ -191,12 +191,6 @@ def label_sentences(audit: Audit) -> list[str]:
     return [*sentences, f"{number} more likely wrong than right: {named}."]
 
 
-def adjusted_text(change: ErrorChange, taus: Taus) -> str:
-    """'-13.5 points (-17.4 to -9.3), τ 0.8 to 0.85': what adjusting changes, and by which strengths, if by any."""
-    points = f"{decimal(change.change, 1, '+')} points ({span(change.low, change.high, 1, '+')})"
-    return f"{points}, τ {_range(taus)}" if taus else points
-
-
 def changed_text(change: ErrorChange) -> str:
     """'-2.6 points (-7.1 to +2.0, noise)'."""
     verdict = "clear" if change.is_clear else "noise"

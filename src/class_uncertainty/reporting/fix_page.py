@@ -15,7 +15,7 @@ from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.reporting.charts import MOST_ROWS, Chart, Row, Series, axis_from_zero, curve_chart, row_chart
 from class_uncertainty.reporting.fix_view import ClassChange, FixView
 from class_uncertainty.reporting.label_issue_view import ADVICE, evidence, summary
-from class_uncertainty.reporting.ladder_view import RULE, aim_digits, duration, mean_text, rung_caption
+from class_uncertainty.reporting.ladder_view import RULE, aim_digits, duration, mean_text, rung_caption, rung_outcome
 from class_uncertainty.reporting.page import (
     MISSING,
     Block,
@@ -256,7 +256,7 @@ def _rung_blocks(report: FixReport) -> list[Block]:
                 heading: _with_error(row.value, row.standard_error, digits),
                 "Behind the preferred": _with_error(row.behind or None, row.behind_error, digits),
                 "Trainings": Cell(f"{row.trainings:.3g}", row.trainings),
-                "Outcome": text_cell("kept" if row.kept else f"dropped: {row.reason}".rstrip(": .")),
+                "Outcome": text_cell(rung_outcome(row)),
             }
             for row in rung.rows
         ]

@@ -392,7 +392,7 @@ def _how_lines(view: FixView, width: int) -> list[str]:
     report = view.report
     lines = []
     for rung in report.rungs:
-        lines += ["", f"{ladder_view.rung_caption(report, rung)}:", *rung_lines(report, rung, width)]
+        lines += ["", f"{ladder_view.rung_caption(report, rung)}:", *ladder_view.rung_lines(report, rung, width)]
     if report.ladder:
         columns = ("step", report.aim.partition(" at ")[0], "out-of-fold gain", "trainings", "time")
         rows = [_step_cells(step, report) for step in report.ladder]
@@ -404,15 +404,6 @@ def _how_lines(view: FixView, width: int) -> list[str]:
     if labels := label_issue_view.summary(report):
         lines += ["", labels]
     return [*lines, "", report.note]
-
-
-def rung_lines(report: ladder_view.Search, rung: ladder_view.Rung, width: int) -> list[str]:
-    """The candidates of a rung: the goal's value on unseen examples, trainings, and whether each went on."""
-    rows = []
-    for candidate, value, _, trainings, outcome in ladder_view.rung_table(report, rung).texts:
-        rows.append([candidate, value, trainings, outcome])
-    value = report.aim.partition(" at ")[0]
-    return table_lines(["candidate", value, "trainings", "outcome"], rows, width, words=["outcome"])
 
 
 def _step_cells(step: Step, report: FixReport) -> list[str]:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG
 from class_uncertainty.reporting import ladder_view
 from class_uncertainty.reporting.compare_view import leaderboard
-from class_uncertainty.reporting.fix_view import rung_lines
 from class_uncertainty.reporting.terminal import line_width, say
 from class_uncertainty.runs.rows import method_rows
 from class_uncertainty.runs.watcher import Decided, Diagnosed, News, RowTrained, RungsJudged
@@ -20,7 +19,10 @@ def print_news(pieces: Sequence[News]) -> None:
         say(*_diagnosis_lines(diagnosed[-1]))
     if judged := [news for news in pieces if isinstance(news, RungsJudged)]:
         for rung in judged[-1].rungs:
-            say(f"{ladder_view.rung_caption(judged[-1], rung)}:", *rung_lines(judged[-1], rung, line_width()))
+            say(
+                f"{ladder_view.rung_caption(judged[-1], rung)}:",
+                *ladder_view.rung_lines(judged[-1], rung, line_width()),
+            )
     for news in pieces:
         if isinstance(news, Decided):
             say(news.why)
