@@ -71,7 +71,7 @@ def test_a_class_that_the_counts_explain():
     assert (evidence.adjusted, evidence.change) == (0.0, -100.0)
     assert (evidence.change_low, evidence.change_high) == pytest.approx(change_interval(100, 0, 100))
     assert rare.text == (
-        "leaves: 100 % of 100 test examples wrong (95 % interval 96 to 100 %), of the others 0 %; "
+        "leaves: 100 % of 100 examples wrong (95 % interval 96 to 100 %), of the others 0 %; "
         "adjusting for the counts alone changes that by -100 points (-100 to -94)"
     )
 
@@ -82,7 +82,7 @@ def test_a_hard_class_is_what_adjusting_leaves():
     hard = diagnose(labels, p, [100] * 4, classes="abcd")[0]
     assert hard.kind == "hard"
     assert hard.text == (
-        "a: 31 % of 290 test examples wrong (95 % interval 24 to 38 %), of the others 0 %; "
+        "a: 31 % of 290 examples wrong (95 % interval 24 to 38 %), of the others 0 %; "
         "adjusting for the counts alone leaves 31 %"
     )
     assert kinds(labels, p, [300, 100, 100, 100])[0] == "hard"  # in a common class, the counts cannot be the reason
@@ -130,9 +130,9 @@ def test_too_few_test_examples():
     labels, p = predicted(right(3) | {(3, 3): 2, (3, 0): 1}, 4)
     unknown = diagnose(labels, p, [100] * 4, classes="abcd")[3]
     assert unknown.kind == "unknown"
-    assert unknown.text == "d: 33 % of 3 test examples wrong (95 % interval 0 to 95 %): too few to say anything"
+    assert unknown.text == "d: 33 % of 3 examples wrong (95 % interval 0 to 95 %): too few to say anything"
     none = diagnose(*predicted(right(2), 3), [100] * 3)[2]
-    assert (none.kind, none.text) == ("unknown", "2: no test examples")
+    assert (none.kind, none.text) == ("unknown", "2: no examples")
 
 
 def test_a_bad_class_of_few_examples_has_no_reason():

@@ -53,7 +53,7 @@ def test_classes_that_clearly_change_are_counted():
     after = np.repeat([1.0, 0, 0], 40)
     after[80] = 1  # one example more is no evidence
     cost = price(before, after, labels, 3)
-    assert (cost.fallen, cost.risen) == (1, 1)
+    assert cost.is_clear.tolist() == [True, True, False]
 
 
 def test_of_many_classes_chance_seldom_names_any(rng):
@@ -62,13 +62,13 @@ def test_of_many_classes_chance_seldom_names_any(rng):
     for kind in rng.choice(3, (60, 10_000), p=[0.1, 0.1, 0.8]):
         before, after = (kind == 1).astype(float), (kind == 0).astype(float)
         cost = price(before, after, labels, 100)
-        named.append(cost.risen > 0)
+        named.append(any(cost.is_clear))
         intervals_alone.append(any(change.is_clear_rise for change in cost.classes))
         held.append(all(change.low <= 0 <= change.high for change in cost.together))
     assert np.mean(named) <= 0.05 < 0.8 < np.mean(intervals_alone)
     assert np.mean(held) >= 0.9  # at least 95 of 100, as far as 60 draws tell
     before[:40], after[:40] = 0, 1
-    assert price(before, after, labels, 100).risen == 1
+    assert price(before, after, labels, 100).is_clear[0]
 
 
 def test_a_gain_that_hangs_on_a_handful_is_named():

@@ -59,18 +59,6 @@ def test_a_report_with_findings_and_label_issues_goes_through_json(rng):
     assert issues
     document = json.loads(json.dumps(asdict(report), allow_nan=False))
     assert from_document(FixReport, document) == report
-    old = from_document(FixReport, _of_an_earlier_version(document))
-    assert (old.price, old.before.overall, old.before.two) == (None, (), None)
-    assert [(finding.label, finding.kind, finding.evidence) for finding in old.findings] == [("seal", "few", None)]
-
-
-def _of_an_earlier_version(document):
-    """Without the fields that came later, and with findings of that time."""
-    document = {name: value for name, value in document.items() if name != "price"}
-    for side in ("before", "after"):
-        document[side] = {name: value for name, value in document[side].items() if name not in ("overall", "two")}
-    document["findings"] = [{"label": "seal", "kind": "few", "text": "seal: 60 % wrong, with 5 examples"}]
-    return document
 
 
 def test_predictions_are_kept_as_they_were(rng):

@@ -109,7 +109,7 @@ def fix_report(number: int, seeds: int = 3, **others: Any) -> FixReport:
     sizes = {"seeds": seeds, "tau": 1.0, "temperature": 1.457, "cost": 18.4, "allowed": 20.0}
     classes = {"classes": (NASTY, *(f"class {c}" for c in range(1, number))), "counts": tuple(map(int, counts))}
     judged = {"before": before, "after": after, "ladder": ladder, "rungs": RUNGS}
-    details = {"findings": (Verdict("class 1", "few", "class 1: <b>bad</b>"),), "lr": 0.4, "note": "A note."}
+    details = {"findings": (Verdict("class 1", "scarce", "class 1: <b>bad</b>"),), "lr": 0.4, "note": "A note."}
     details |= {"price": price(wrong[0], wrong[1], labels, number)}
     return FixReport("digits", **(about | sizes | classes | judged | details | others))
 

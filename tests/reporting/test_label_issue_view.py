@@ -36,4 +36,3 @@ def test_the_evidence_is_votes_and_neighbours():
         "over 99 % likely wrong",
         "1 of 1 network",
     ]
-    assert label_issue_view.evidence(OLD, report) == ["98 %"]

@@ -85,7 +85,7 @@ def test_the_pace_of_epochs_that_take_minutes_is_known(clock):
         for epoch in range(3):
             clock[0] += 600.0
             update(news(epoch))
-        assert state.line().endswith("about 1:10:00 left")
+        assert state.line().endswith(", 1:10:00 left")
 
 
 def test_every_step_counts_its_own_networks(clock):
@@ -93,7 +93,7 @@ def test_every_step_counts_its_own_networks(clock):
     for networks in (2, 3):
         with state("training", networks, 10) as update:
             update(news(9, LANES[:1]))
-            assert f"1 of {networks} trained" in state.line()
+            assert f"1/{networks}" in state.line()
     with state("reading", 0, 10) as update:  # nothing to train is no step
         update(news(9))
     assert "3/3" in state.line()

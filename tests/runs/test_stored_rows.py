@@ -10,6 +10,7 @@ import pytest
 import class_uncertainty as cu
 from class_uncertainty.data.readers.npz import arrays_in
 from class_uncertainty.metrics import Scores
+from class_uncertainty.posthoc.error_changes import price
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport, Rung, RungRow, Step
 from class_uncertainty.posthoc.label_issues import LabelIssue
@@ -55,6 +56,7 @@ def report(rng):
     }
     sizes = {"seeds": 1, "classes": ("a", "b"), "counts": (6, 2), "tau": 1.0, "temperature": 2.0}
     spent = {"cost": 6.0, "allowed": 20.0, "before": evaluation, "after": evaluation}
+    spent |= {"price": price(np.zeros(8), np.zeros(8), np.arange(8) % 2, 2)}
     return FixReport("x", **about, **sizes, **spent, ladder=steps, rungs=rungs, label_issues=issues)
 
 

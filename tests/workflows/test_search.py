@@ -300,7 +300,7 @@ def few_of_a_rare_class(rare: int) -> tuple[cu.Data, np.ndarray, np.ndarray]:
 def test_a_class_with_enough_examples_is_spoken_of():
     diagnosed = diagnose_early(*few_of_a_rare_class(8))
     assert [finding.label for finding in diagnosed.findings] == ["c"]
-    assert "100 % of 8 test examples wrong" in diagnosed.findings[0].text
+    assert "100 % of 8 examples wrong" in diagnosed.findings[0].text
     assert (diagnosed.examples, diagnosed.unsaid) == (48, 0)
 
 

@@ -328,7 +328,7 @@ def _text(name: str, row: ClassEvidence, kind: str, ends: Sequence[float], is_mo
     """
     if not kind:
         return ""
-    number = f"{row.examples:,} test example{'' if row.examples == 1 else 's'}"
+    number = amount_of(row.examples, "example", "examples")
     interval = f"{100 * (1 - level):g} % interval {ends[0]:.0f} to {ends[1]:.0f} %"
     error = f"{name}: {row.error:.0f} % of {number} wrong ({interval})"
     worse, alone = f"{error}, of the others {row.others:.0f} %", "adjusting for the counts alone"
@@ -349,7 +349,7 @@ def _text(name: str, row: ClassEvidence, kind: str, ends: Sequence[float], is_mo
         "scarce": f"{worse}; {alone} leaves {row.adjusted:.0f} %: {few} to learn it from, or it is hard",
         "threshold": f"{worse}; {alone} leaves {row.adjusted:.0f} %: another threshold trades these errors for others",
         "unclear": f"{worse}; {unclear}: {alone} changes that by {by}",
-        "unknown": f"{error}: too few to say anything" if row.examples else f"{name}: no test examples",
+        "unknown": f"{error}: too few to say anything" if row.examples else f"{name}: no examples",
         "easy": f"{error}, with {trained}: easier than its count says",
     }[kind]
 

@@ -56,11 +56,11 @@ class Price:
     overall: ErrorChange  # over all test examples
     mean: ErrorChange  # of the class-mean error
     classes: tuple[ErrorChange, ...]  # (C,), NaN for a class without examples
-    before: tuple[tuple[float, float], ...] = ()  # (C,) intervals of the errors before; () in earlier versions
-    after: tuple[tuple[float, float], ...] = ()  # and of those after
+    together: tuple[ErrorChange, ...]  # (C,) the same with intervals that hold for all judged classes at once
+    before: tuple[tuple[float, float], ...]  # (C,) intervals of the errors before
+    after: tuple[tuple[float, float], ...]  # and of those after
+    has_groups: bool = False  # whether the examples come in groups, which the intervals allow for
     goal: ErrorChange | None = None  # of what the goal measures, if that is neither the class-mean error nor the worst
-    # (C,) changes with intervals that hold for all judged classes at once; () in earlier versions
-    together: tuple[ErrorChange, ...] = ()
 
     def __repr__(self) -> str:
         mean, overall = (decimal(change.change, 1, "+") for change in (self.mean, self.overall))
@@ -69,22 +69,8 @@ class Price:
     @property
     def is_clear(self) -> NDArray[np.bool_]:
         """(C,) whether a judged class changes clearly: by chance that names any with at most about 5 %."""
-        clear = [change.is_clear for change in self.corrected]
+        clear = [change.is_clear for change in self.together]
         return np.array(clear) & (np.array(self.examples) >= HANDFUL)
-
-    @property
-    def corrected(self) -> tuple[ErrorChange, ...]:
-        """(C,) the changes of classes with the intervals that verdicts follow."""
-        return self.together or self.classes
-
-    @property
-    def risen(self) -> int:
-        """Classes whose error rises clearly."""
-        return sum(clear and change.is_clear_rise for clear, change in zip(self.is_clear, self.classes, strict=True))
-
-    @property
-    def fallen(self) -> int:
-        return int(self.is_clear.sum()) - self.risen
 
     @property
     def handful(self) -> "Handful | None":
@@ -136,7 +122,16 @@ def price(
     errors = (100 * sum_by_class(side, labels, classes) / np.maximum(examples, 1) for side in (before, after))
     sides = zip(errors, (before, after), strict=True)
     ends_before, ends_after = (error_intervals(*side, labels, classes, groups) for side in sides)
-    return Price(tuple(examples.tolist()), overall, mean, changes, ends_before, ends_after, together=together)
+    return Price(
+        examples=tuple(examples.tolist()),
+        overall=overall,
+        mean=mean,
+        classes=changes,
+        together=together,
+        before=ends_before,
+        after=ends_after,
+        has_groups=groups is not None,
+    )
 
 
 def goal_change(

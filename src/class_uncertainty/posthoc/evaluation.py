@@ -115,12 +115,12 @@ class Bin:
     share: float
     confidence: float
     accuracy: float
-    examples: int | None = None  # of a seed; None in reports of earlier versions
+    examples: int
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Errors in percent by seed, the mean confusion matrix, and calibration over all seeds."""
+    """Errors in percent by seed, the mean confusion matrix, and calibration of the first seed, which is kept."""
 
     errors: tuple[float, ...]  # (S,) class means
     class_errors: tuple[tuple[float, ...], ...]  # (S, C), NaN for a class without examples
@@ -130,7 +130,7 @@ class Evaluation:
     bins: tuple[Bin, ...]  # those that hold examples
     ece: float  # percent
     nll: float  # nats
-    overall: tuple[float, ...] = ()  # (S,) errors over all examples
+    overall: tuple[float, ...]  # (S,) errors over all examples
     two: TwoClasses | None = None  # of two classes
 
     def __repr__(self) -> str:
@@ -168,23 +168,24 @@ def evaluate_seeds(
     if not test_counts.all():
         class_weights = class_weights / class_weights[test_counts > 0].sum()
     test_counts = np.maximum(test_counts, 1)
-    weights = np.tile((class_weights / test_counts)[labels], seeds) / seeds
+    weights = (class_weights / test_counts)[labels]
     both = Outcomes.joined(outcomes)  # (S * N,)
     confusion = np.bincount(both.labels * classes + both.guesses, minlength=classes**2).reshape(classes, classes)
     shares = 100 * confusion / (seeds * test_counts[:, None])
     shares[confusion.sum(axis=1) == 0] = np.nan
-    is_right = both.guesses == both.labels
-    bins = reliability(both.p_guess, is_right, weights)  # (at most BINS, 3)
+    first = outcomes[0]
+    is_right = first.guesses == labels
+    bins = reliability(first.p_guess, is_right, weights)  # (at most BINS, 3)
     is_weighed = (weights > 0).astype(np.float64)
-    sizes = reliability(both.p_guess, is_right, is_weighed)[:, 0] * is_weighed.sum() / seeds  # of the same bins
+    sizes = np.rint(reliability(first.p_guess, is_right, is_weighed)[:, 0] * is_weighed.sum()).astype(int)
     return Evaluation(
         errors=tuple(seed_scores.error for seed_scores in scores),
         class_errors=tuple(seed_scores.class_errors for seed_scores in scores),
         worst=tuple(seed_scores.worst for seed_scores in scores),
         confusion=tuple(tuple(map(float, row)) for row in shares),
-        bins=tuple(Bin(*row) for row in zip(*bins.T.tolist(), sizes.astype(int).tolist(), strict=True)),
+        bins=tuple(Bin(*row) for row in zip(*bins.T.tolist(), sizes.tolist(), strict=True)),
         ece=100 * float(bins[:, 0] @ np.abs(bins[:, 2] - bins[:, 1])),
-        nll=float(weights @ surprise(both.p_label)),
+        nll=float(weights @ surprise(first.p_label)),
         overall=tuple(seed_scores.top1_error for seed_scores in scores),
         two=two_classes(p, labels, counts, costs),
     )

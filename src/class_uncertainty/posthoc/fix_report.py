@@ -124,7 +124,8 @@ class FixReport:
     allowed: float  # trainings
     before: Evaluation
     after: Evaluation
-    ladder: tuple[Step, ...] = ()
+    price: Price
+    ladder: tuple[Step, ...]
     rungs: tuple[Rung, ...] = ()
     findings: tuple[Verdict, ...] = ()  # on naive networks, one a class, from examples that they never saw
     folds: int = 0  # that judged before and after; 0 for a test split
@@ -133,10 +134,9 @@ class FixReport:
     note: str = ""
     kind: str = ""  # of recipe and device
     lr: float | None = None  # of the naive networks
-    price: Price | None = None  # None in reports of earlier versions
     predictions: JudgedPredictions | None = None  # of the first naive network, if kept
-    taus: tuple[float, ...] = ()  # of all models that were kept, in the order of `candidate`; () in earlier versions
-    keeps_naive: bool = False  # whether what was kept decides as the naive network; False in earlier versions
+    taus: tuple[float, ...] = ()  # of all models that were kept, in the order of `candidate`
+    keeps_naive: bool = False  # whether what was kept decides as the naive network
 
     def __repr__(self) -> str:
         return f"FixReport({self.data}: {self.in_short})"
@@ -144,8 +144,8 @@ class FixReport:
     @property
     def in_short(self) -> str:
         """What the goal measures, before and after, and what is kept."""
-        naive = next((step for step in self.ladder if step.name == NAIVE), None)
-        if self.goal == "mean" or not (naive and self.kept_step):
+        naive = next(step for step in self.ladder if step.name == NAIVE)
+        if self.goal == "mean":
             before, after = (fmean(evaluation.errors) for evaluation in (self.before, self.after))
             changed = f"class-mean error {before:.1f} -> {after:.1f} %"
         else:
@@ -155,9 +155,9 @@ class FixReport:
         return f"{changed}, {self.candidate} ({self.step})"
 
     @property
-    def kept_step(self) -> Step | None:
-        """Of the ladder; None in reports without one."""
-        return next((step for step in self.ladder if step.kept), None)
+    def kept_step(self) -> Step:
+        """The step of the ladder that was kept."""
+        return next(step for step in self.ladder if step.kept)
 
     @property
     def by_cost(self) -> bool:
@@ -166,9 +166,7 @@ class FixReport:
 
     @property
     def change(self) -> ErrorChange | None:
-        """Of what the goal measures, with its interval; None for the worst classes, or where none is stored."""
-        if self.price is None:
-            return None
+        """Of what the goal measures, with its interval; None for the worst classes."""
         return self.price.mean if self.goal == "mean" else self.price.goal
 
     @property
@@ -184,4 +182,4 @@ class FixReport:
     @property
     def candidate(self) -> str:
         """How the step that was kept trains; of several kinds, all of them."""
-        return self.kept_step.candidate if self.kept_step else self.method
+        return self.kept_step.candidate

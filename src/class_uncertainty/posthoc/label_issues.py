@@ -66,8 +66,8 @@ class LabelIssue:
     p_guess: float
     picture: str  # an image as a data URL; "" for features, and for all but the clearest
     name: str = ""  # where the example comes from: a file or a line; its number where that is not known
-    p_wrong: float | None = None  # that the label is wrong; None in reports from before it was estimated
-    votes: int | None = None  # networks that predict the guess rather than the label
+    p_wrong: float = 1.0  # that the label is wrong
+    votes: int = 0  # networks that predict the guess rather than the label
     near_label: int | None = None  # nearest examples with this label; None where they were not looked for
     near_guess: int | None = None  # nearest examples that are labelled as guessed
 

@@ -140,7 +140,7 @@ def _paired(now: AuditRecord, earlier: AuditRecord) -> Changes:
     changes = price(earlier.outcomes, now.outcomes, labels, number)
     present = np.flatnonzero(changes.examples)
     by_class = [changes.classes[c] for c in present]
-    return changes.mean, changes.overall, by_class, [changes.corrected[c] for c in present]
+    return changes.mean, changes.overall, by_class, [changes.together[c] for c in present]
 
 
 def _unpaired(rows: Counts, old: Counts) -> Changes:

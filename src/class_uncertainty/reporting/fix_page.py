@@ -79,7 +79,7 @@ def fix_lead(view: FixView) -> str:
     """'Errors of trash fall from 41 to 26 %, the class mean from 15.8 to 13.2 %; no class clearly pays.'"""
     total = view.totals[0]
     if view.keeps_naive:
-        return f"Naive training is kept, no candidate is clearly better: {total.name} {_amount(total, total.after)}."
+        return f"Naive training is kept: {total.name} {_amount(total, total.after)}."
     judged = [*view.shown, *view.others]
     fallen = sorted((change for change in judged if change.clearly_falls), key=attrgetter("change"))
     risen = sorted((change for change in judged if change.clearly_rises), key=attrgetter("change"), reverse=True)
@@ -131,7 +131,8 @@ def _key_numbers(view: FixView) -> list[KeyNumber]:
         numbers.append(KeyNumber(f"Recall of {report.classes[after.positive]}", recall, precision))
     elif judged:
         worst = max(judged, key=attrgetter("before"))
-        numbers.append(_key_number(worst, f"Worst class before, {worst.name}"))
+        judged_alone = " of those judged" if view.not_judged else ""
+        numbers.append(_key_number(worst, f"Worst class before{judged_alone}, {worst.name}"))
     return numbers
 
 
@@ -152,8 +153,7 @@ def _next_steps(view: FixView, files: Sequence[Path]) -> list[tuple[str, str]]:
     if files:
         model = shlex.quote(str(files[0].with_suffix("")))
         return [kept, ("Ask the saved model about new examples:", f"cu predict {model} NEW")]
-    command = f"cu fix {shlex.quote(view.report.data)} --save MODEL"
-    return [kept, ("Save it; nothing is trained again:", command)]
+    return [kept, ("Save it, and train nothing again: give the same command", "--save MODEL")]
 
 
 def _tone(change: ClassChange) -> str:
@@ -310,7 +310,7 @@ def _calibration_block(report: FixReport) -> Block:
     for name, side in sides.items():
         points = []
         for one in side.bins:
-            if one.examples is not None and one.examples >= HANDFUL:
+            if one.examples >= HANDFUL:
                 about = f"{name}: {one.accuracy:.0%} are right of {one.examples:,} at confidence {one.confidence:.0%}"
                 points.append((one.confidence, one.accuracy, about))
         series.append(Series(name, points))
@@ -337,7 +337,7 @@ def _issue_block(report: FixReport) -> Block:
             "Example": text_cell(issue.name),
             "Label": text_cell(issue.label),
             "Rather": text_cell(issue.guess),
-            "Likely wrong, %": number_cell(None if issue.p_wrong is None else 100 * issue.p_wrong),
+            "Likely wrong, %": number_cell(100 * issue.p_wrong),
             "Votes": number_cell(issue.votes, 0),
             "Nearest labelled so": number_cell(issue.near_guess, 0),
         }

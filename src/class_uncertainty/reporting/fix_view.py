@@ -1,7 +1,9 @@
 """A fix as the terminal and the page say it, computed once from its report."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 
 import numpy as np
@@ -15,7 +17,7 @@ from class_uncertainty.posthoc.fix_report import ENSEMBLE, NAIVE, STUDENT, FixRe
 from class_uncertainty.posthoc.goal import value_digits
 from class_uncertainty.reporting import label_issue_view, ladder_view
 from class_uncertainty.reporting.data_view import describe_data
-from class_uncertainty.reporting.terminal import Verbosity, labelled_lines, table_lines, table_rows
+from class_uncertainty.reporting.terminal import MISSING, Verbosity, labelled_lines, table_lines, table_rows
 from class_uncertainty.text import amount, amount_of, decimal
 from class_uncertainty.training.candidate import Candidate
 
@@ -23,9 +25,11 @@ MOST_ROWS = 8  # classes that are listed
 MANY_CLASSES = 20  # from so many on, classes are also grouped by their counts, and the worst tenth is named
 PRECISE = 100  # test examples of each listed class, from which errors have a decimal
 LEARNT = 0.15  # of the way from guessing to no error: who has come less far has learnt little
-COLUMNS = ("class", "before", "after", "change", "95 % interval", "", "why")
-WORDS = ("", "why")
-MISSING = "-"
+HEADING = "Before: naive training. After: what is kept."
+WHY = "why worse"
+COLUMNS = ("error of", "before", "after", "change", "95 % interval", "", WHY)
+WORDS = ("", WHY)
+GOAL_ROWS = {"cost": "mean cost", "overall": "at training prior", "prior": "at given prior"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class ClassChange:
     examples: int  # test examples
     before: float
     after: float
-    interval: ErrorChange | None  # of the change, at 95 %, with the correction of the verdict; None where unknown
+    interval: ErrorChange | None  # of the change, at 95 %, with the correction of the verdict; None where there is none
     is_clear: bool
     why: str = ""  # why it was worse than the others before, from out-of-fold predictions
     unit: str = " %"
@@ -123,11 +127,11 @@ def class_changes(report: FixReport) -> list[ClassChange]:
         row = ClassChange(
             name=name,
             train=report.counts[c],
-            examples=prices.examples[c] if prices else 0,
+            examples=prices.examples[c],
             before=float(report.before.means[c]),
             after=float(report.after.means[c]),
-            interval=prices.corrected[c] if prices else None,
-            is_clear=bool(prices.is_clear[c]) if prices else False,
+            interval=prices.together[c],
+            is_clear=bool(prices.is_clear[c]),
             why=reasons.get(name, ""),
         )
         rows.append(row)
@@ -138,21 +142,15 @@ def class_reasons(report: FixReport) -> dict[str, str]:
     """Why classes were worse than the others before, in a word or two."""
     reasons = {}
     for verdict in report.findings:
-        if verdict.kind == "unknown" and verdict.evidence and _is_rare(verdict.evidence.count, report):
-            reasons[verdict.label] = amount_of(verdict.evidence.count, "example", "examples")
-        elif verdict.kind and verdict.kind not in UNJUDGED:
-            reasons[verdict.label] = KINDS.get(verdict.kind, verdict.kind)
+        if verdict.kind and verdict.kind not in UNJUDGED:
+            reasons[verdict.label] = KINDS[verdict.kind]
     return reasons
-
-
-def _is_rare(count: int, report: FixReport) -> bool:
-    return bool(count < np.median(report.counts))
 
 
 def total_changes(report: FixReport) -> list[ClassChange]:
     """The class mean, the overall error, and what else the goal measures."""
     prices = report.price
-    examples = sum(prices.examples) if prices else 0
+    examples = sum(prices.examples)
     before, after = report.before, report.after
 
     def total(name: str, sides: tuple[Sequence[float], Sequence[float]], interval: ErrorChange | None) -> ClassChange:
@@ -160,24 +158,24 @@ def total_changes(report: FixReport) -> list[ClassChange]:
         unit = " %" if name != "mean cost" else ""
         return ClassChange(name, None, examples, fmean(sides[0]), fmean(sides[1]), interval, is_clear, unit=unit)
 
-    rows = [total("class mean", (before.errors, after.errors), prices.mean if prices else None)]
-    if before.overall and after.overall:
-        rows.append(total("overall", (before.overall, after.overall), prices.overall if prices else None))
+    overall = total("overall", (before.overall, after.overall), prices.overall)
+    rows = [total("class mean", (before.errors, after.errors), prices.mean), overall]
     if len(report.classes) >= MANY_CLASSES:
         rows.append(total("worst tenth", (before.worst, after.worst), None))
     kind = report.goal.partition(":")[0]
-    if kind == "cost":
-        rows.insert(0, total("mean cost", ladder_view.aim_values(report), report.change))
-    elif kind in ("overall", "prior"):
-        name = "overall at the training prior" if kind == "overall" else "given prior"
-        rows.insert(0, total(name, ladder_view.aim_values(report), report.change))
+    if kind in GOAL_ROWS:
+        by_goal = total(GOAL_ROWS[kind], ladder_view.aim_values(report), report.change)
+        if kind == "overall" and np.allclose([by_goal.before, by_goal.after], [overall.before, overall.after]):
+            rows = [overall, *(row for row in rows if row is not overall)]
+        else:
+            rows.insert(0, by_goal)
     return rows
 
 
 def size_changes(report: FixReport) -> list[ClassChange]:
     """Classes with many, medium and few training examples, where there are MANY_CLASSES; class means."""
     prices = report.price
-    if len(report.classes) < MANY_CLASSES or prices is None:
+    if len(report.classes) < MANY_CLASSES:
         return []
     counts = np.array(report.counts)
     is_judged = np.array(prices.examples) > 0
@@ -197,70 +195,70 @@ def size_changes(report: FixReport) -> list[ClassChange]:
 def _group_change(name: str, members: np.ndarray, report: FixReport, prices: Price) -> ClassChange:
     weights = np.zeros(len(report.classes))
     weights[members] = 1 / len(members)
-    interval = change_of_mean(prices.classes, weights)
+    interval = None if prices.has_groups else change_of_mean(prices.classes, weights)  # classes may share groups
     examples = sum(prices.examples[c] for c in members)
     before, after = float(report.before.means[members].mean()), float(report.after.means[members].mean())
-    return ClassChange(name, None, examples, before, after, interval, interval.is_clear)
+    is_clear = interval is not None and interval.is_clear
+    return ClassChange(name, None, examples, before, after, interval, is_clear)
 
 
 def why_kept(report: FixReport) -> str:
     """What was kept, and the out-of-fold evidence for that."""
     kept = report.kept_step
-    if kept is None:
-        return report.why
     naive = report.ladder[0]
     if kept.name == NAIVE:
         return report.why.rstrip(".")
+    if report.keeps_naive:
+        return f"one {_noun(kept)} trained by {kept.candidate}: adjusting for the counts changes none of its decisions"
     if kept.name == ENSEMBLE and report.taus and kept.candidate != report.method:
         models = f"the mean of {kept.networks} models, {kept.candidate}"
-        if kept.gain is not None and kept.gain < 0:  # an average is kept unless one of its models is clearly better
-            return f"{models}: {_evidence(-kept.gain, kept.gain_error, report, 'the mean', 'the best of them')}"
-        return f"{models}: {_evidence(kept.gain, kept.gain_error, report, 'the best of them')}"
+        best = (
+            f", and the best is {_compared(-naive.gain, naive.gain_error, report)} naive training" if naive.gain else ""
+        )
+        return f"{models}: out-of-fold none of them is clearly better{best}"
     if kept.name == ENSEMBLE:
         size = f"{kept.networks} networks trained by {kept.candidate}, averaged ({amount(kept.parameters)} parameters, "
         size += f"{kept.networks} passes a prediction)"
-        return f"{size}: {_evidence(kept.gain, kept.gain_error, report, 'one network')}"
+        return f"{size}: out-of-fold it is {_compared(kept.gain, kept.gain_error, report)} one network"
     if kept.name == STUDENT:
         taught = f"one network trained by {kept.candidate}, taught by an ensemble of {report.method}"
-        return f"{taught}: {_evidence(kept.gain, kept.gain_error, report, 'one network')}"
-    noun = "model" if Candidate(kept.candidate).kind else "network"
-    one = f"one {noun} trained by {kept.candidate}"
+        return f"{taught}: out-of-fold it is {_compared(kept.gain, kept.gain_error, report)} one network"
+    one = f"one {_noun(kept)} trained by {kept.candidate}"
     if report.tau:
         one += ", adjusted for the counts"
     if naive.gain is None:
         return one
-    return f"{one}: {_evidence(-naive.gain, naive.gain_error, report, 'naive training')}"
+    return f"{one}: out-of-fold it is {_compared(-naive.gain, naive.gain_error, report)} naive training"
+
+
+def _noun(step: Step) -> str:
+    return "model" if Candidate(step.candidate).kind else "network"
 
 
 def spent(report: FixReport) -> str:
     """'19 trainings, 9.6 s': all that led to what was kept; the time is a sum over trainings."""
-    kept = report.kept_step
-    trainings = f"{report.cost:.3g} trainings"
-    return f"{trainings}, {ladder_view.duration(kept.seconds)}" if kept else trainings
+    return f"{report.cost:.3g} trainings, {ladder_view.duration(report.kept_step.seconds)}"
 
 
-def _evidence(gain: float | None, error: float | None, report: FixReport, other: str, which: str = "it") -> str:
-    """'out-of-fold it is 2.9 ± 0.8 points better than naive training'."""
-    if gain is None or error is None:
-        return f"not compared out-of-fold with {other}"
+def _compared(gain: float | None, error: float | None, report: FixReport) -> str:
+    """'2.9 ± 0.8 points better than'."""
+    assert gain is not None
+    assert error is not None
     digits = 1 if report.unit else value_digits(report.unit)
     unit = " points" if report.unit else ""
-    size = f"{decimal(abs(gain), digits)} ± {decimal(error, digits)}{unit}"
-    compared = "better" if gain >= 0 else "worse"
-    return f"out-of-fold {which} is {size} {compared} than {other}"
+    direction = "better" if gain >= 0 else "worse"
+    return f"{decimal(abs(gain), digits)} ± {decimal(error, digits)}{unit} {direction} than"
 
 
 def clear_cost(report: FixReport) -> str:
     """What clearly gets worse, and which goal to give if that matters more."""
     prices = report.price
-    if prices is None:
-        return ""
     if prices.overall.is_clear_rise and report.goal != "overall":
         rise = decimal(prices.overall.change, 1, "+")
-        return f"overall error {rise}, clear. If frequency counts: --goal overall"
+        return f"overall error {rise}, clear; --goal overall avoids it"
     if prices.mean.is_clear_rise and report.goal != "mean":
         rise = decimal(prices.mean.change, 1, "+")
-        return f"class-mean error {rise}, clear. If every class counts alike: --goal mean"
+        return f"class-mean error {rise}, clear; --goal mean avoids it"
     return ""
 
 
@@ -270,7 +268,7 @@ def _warnings(report: FixReport) -> list[str]:
     error = fmean(report.after.errors)
     if report.goal in ("mean", "worst") and error > (1 - LEARNT) * guessing:
         warnings.append(f"Little was learnt: the class-mean error is {error:.0f} %, and by guessing {guessing:.0f} %.")
-    if report.price and (few := report.price.handful):
+    if few := report.price.handful:
         verb = amount_of(few.classes, "class", "classes")
         gain = f"{few.points:.1f} points to a gain of {-report.price.mean.change:.1f}"
         warnings.append(f"{verb} with fewer than {HANDFUL} test examples give {gain}.")
@@ -305,16 +303,17 @@ def change_lines(view: FixView, width: int, everything: bool = False) -> list[st
     cells = [_cells(row, digits if row.train is not None else 1) for row in (*top, *view.totals)]
     columns = list(COLUMNS)
     if not any(row.why for row in top):
-        columns.remove("why")
+        columns.remove(WHY)
         cells = [row[:-1] for row in cells]
     lines = table_rows(columns, cells, width, WORDS)
     headings, listed, totals = lines[:1], lines[1 : 1 + len(top)], lines[1 + len(top) :]
-    if two and not everything:
-        return ["", *two, "", *_flat([*headings, *totals])]
-    if view.keeps_naive and not everything:
-        return ["", *_flat([*headings, *totals])]
-    rest = [] if everything else _rest_lines(view)
-    return ["", *two, *([""] if two else []), *_flat([*headings, *listed]), *rest, "", *_flat(totals)]
+    blocks = [["", HEADING], two]
+    if top:
+        blocks += [_flat([*headings, *listed]) + ([] if everything else _rest_lines(view)), _flat(totals)]
+    else:
+        blocks.append(_flat([*headings, *totals]))
+    first, *others = filter(None, blocks)
+    return first + [line for block in others for line in ["", *block]][1:]
 
 
 def _flat(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -326,13 +325,16 @@ def _cells(row: ClassChange, digits: int) -> list[str]:
     digits = 3 if not row.unit else digits
     if np.isnan(row.before):
         return [row.name, MISSING, MISSING, MISSING, MISSING, "", row.why]
-    before, after = f"{row.before:.{digits}f}{row.unit}", f"{row.after:.{digits}f}{row.unit}"
-    change = decimal(row.change, digits, "+")
-    if row.interval is None:
-        return [row.name, before, after, change, MISSING, "", row.why]
-    low, high = decimal(row.interval.low, digits, "+"), decimal(row.interval.high, digits, "+")
-    verdict = "clear" if row.is_clear else "noise"
-    return [row.name, before, after, change, f"{low} to {high}", verdict, row.why]
+    before = f"{row.before:.{digits}f}"
+    after = f"{row.after:.{digits}f}"
+    change = decimal(float(after) - float(before), digits, "+")  # of the numbers that stand beside it
+    ends = MISSING
+    verdict = ""
+    if row.interval is not None:
+        ends = f"{decimal(row.interval.low, digits, '+')} to {decimal(row.interval.high, digits, '+')}"
+        if row.examples >= HANDFUL:
+            verdict = "clear" if row.is_clear else "noise"
+    return [row.name, before + row.unit, after + row.unit, change, ends, verdict, row.why]
 
 
 def _rest_lines(view: FixView) -> list[str]:
@@ -366,7 +368,7 @@ def _two_class_lines(view: FixView, width: int) -> list[str]:
         one, other = getattr(before, figure), getattr(after, figure)
         rows.append([word, f"{one:.1f} %", f"{other:.1f} %", decimal(other - one, 1, "+")])
     lines = table_lines([positive, "before", "after", "change"], rows, width)
-    if after.threshold is not None:
+    if after.threshold not in (None, 0.5):
         lines.append(f"  {positive} is predicted from a probability of {after.threshold:.2g} on")
     return lines
 
@@ -384,6 +386,11 @@ def ending_lines(view: FixView, width: int, files: Sequence[object] = (), traine
         lines += labelled_lines("Labels", found, width)
     if files:
         lines += labelled_lines("Wrote", ", ".join(map(str, files)), width)
+    models = [file for file in map(Path, map(str, files)) if file.suffix == ".safetensors"]
+    if models:
+        lines += labelled_lines("Next", f"cu predict {shlex.quote(str(models[0].with_suffix('')))} NEW", width)
+    elif files:
+        lines += labelled_lines("Next", "add --save MODEL: nothing is trained again", width)
     return lines
 
 

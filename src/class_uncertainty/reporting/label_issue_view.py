@@ -20,9 +20,7 @@ def summary(report: FixReport) -> str:
 
 
 def evidence(issue: LabelIssue, report: FixReport) -> list[str]:
-    """How sure it is, the votes for the guess, and the nearest examples labelled so; older reports know less."""
-    if issue.p_wrong is None:
-        return [f"{100 * issue.p_guess:.0f} %"]
+    """How sure it is, the votes for the guess, and the nearest examples labelled so."""
     percent = f"{100 * issue.p_wrong:.0f}" if issue.p_wrong < 0.995 else "over 99"
     votes = f"{issue.votes} of {report.witnesses} network{'' if report.witnesses == 1 else 's'}"
     near = [] if issue.near_guess is None else [f"{issue.near_guess} of {NEAREST} nearest"]

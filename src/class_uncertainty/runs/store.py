@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 VERSION = 5  # of the file's layout
 RUNNING = ".running"  # how the folder of checkpoints beside a store ends
-FIXES = "mended"  # what the table of fix reports was called first; its rows' checksums cover the name
+FIXES = "fixes"  # the table of fix reports
 LAYOUT = f"""
 CREATE TABLE data (fingerprint TEXT PRIMARY KEY, name TEXT, classes TEXT, counts TEXT, checksum TEXT);
 CREATE TABLE results (

@@ -130,7 +130,7 @@ class Fix:
         for c, name in enumerate(report.classes):
             before, after = float(report.before.means[c]), float(report.after.means[c])
             numbers = {"before": before, "after": after, "change": after - before}
-            bounds = report.price.corrected[c] if report.price and not isnan(before) else None
+            bounds = report.price.together[c] if not isnan(before) else None
             ends = {"change_low": bounds.low if bounds else None, "change_high": bounds.high if bounds else None}
             rows.append({"name": name, "count": report.counts[c], **numbers, **ends, "kind": kinds.get(name, "")})
         return rows
@@ -278,7 +278,7 @@ def _module(
 
 def _about(context: Context, choice: Choice, report: FixReport) -> dict[str, Any]:
     """What stands beside the weights."""
-    intervals = report.price.after if report.price else ()
+    intervals = report.price.after
     errors, errors_before = report.after.means.tolist(), report.before.means.tolist()
     judged = judged_about(context.dataset, errors, report.cost, errors_before, intervals)
     by_goal = {step.name: fmean(step.values) for step in report.ladder if step.values}
