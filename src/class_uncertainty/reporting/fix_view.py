@@ -1,4 +1,4 @@
-"""A fix as the terminal and the page say it, computed once from its report."""
+"""What the terminal and the page show of a fix, computed once from its report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -257,7 +257,7 @@ def clear_cost(report: FixReport) -> str:
         return ""
     if prices.overall.is_clear_rise and report.goal != "overall":
         rise = decimal(prices.overall.change, 1, "+")
-        return f"overall error {rise}, clear. If frequency counts: --goal overall"
+        return f"overall error {rise}, clear. If every example counts alike: --goal overall"
     if prices.mean.is_clear_rise and report.goal != "mean":
         rise = decimal(prices.mean.change, 1, "+")
         return f"class-mean error {rise}, clear. If every class counts alike: --goal mean"
@@ -269,7 +269,7 @@ def _warnings(report: FixReport) -> list[str]:
     guessing = 100 * (1 - 1 / len(report.classes))
     error = fmean(report.after.errors)
     if report.goal in ("mean", "worst") and error > (1 - LEARNT) * guessing:
-        warnings.append(f"Little was learnt: the class-mean error is {error:.0f} %, and by guessing {guessing:.0f} %.")
+        warnings.append(f"Little was learnt: the class-mean error is {error:.0f} %, that of guessing {guessing:.0f} %.")
     if report.price and (few := report.price.handful):
         classes = amount_of(few.classes, "class", "classes")
         gain = f"{few.points:.1f} of the {-report.price.mean.change:.1f} points of gain"
@@ -336,7 +336,7 @@ def _cells(row: ClassChange, digits: int) -> list[str]:
 
 
 def _rest_lines(view: FixView) -> list[str]:
-    """How many classes are not listed, and what became of them."""
+    """How many classes are not listed, and how they changed."""
     falls = sum(row.clearly_falls for row in view.others)
     rises = sum(row.clearly_rises for row in view.others)
     noise = len(view.others) - falls - rises
@@ -367,7 +367,7 @@ def _two_class_lines(view: FixView, width: int) -> list[str]:
         rows.append([word, f"{one:.1f} %", f"{other:.1f} %", decimal(other - one, 1, "+")])
     lines = table_lines([positive, "before", "after", "change"], rows, width)
     if after.threshold is not None:
-        lines.append(f"  {positive} is predicted from a probability of {after.threshold:.2g} on")
+        lines.append(f"  {positive} is predicted at a probability of {after.threshold:.2g} or more")
     return lines
 
 
