@@ -66,17 +66,17 @@ def test_a_line_says_how_many_networks_ended_and_how_long_the_others_take(clock)
         clock[0] = 91.0
         update(news(9, LANES[1:]))
         line = state.line()  # the other lane has 0.9 of its training to go, and four have not begun
-    assert line == "after 1:31: training candidates, 1 of 6 trained, about 8:10 left"
+    assert line == "1:31 training candidates: 1/6, 8:10 left"
     clock[0] = 3700.0
-    assert state.line() == "after 1:01:40: training candidates, 6 of 6 trained"
+    assert state.line() == "1:01:40 training candidates: 6/6"
 
 
 def test_before_the_first_epoch_nobody_knows_how_long_it_takes(clock):
     state = LiveProgress()
     clock[0] = 5.0
-    assert state.line() == "after 0:05: nothing has been trained yet"
+    assert state.line() == "0:05 nothing trained yet"
     with state("training", 2, 10):
-        assert state.line() == "after 0:05: training, 0 of 2 trained"
+        assert state.line() == "0:05 training: 0/2"
 
 
 def test_the_pace_of_epochs_that_take_minutes_is_known(clock):
@@ -96,7 +96,7 @@ def test_every_step_counts_its_own_networks(clock):
             assert f"1 of {networks} trained" in state.line()
     with state("reading", 0, 10) as update:  # nothing to train is no step
         update(news(9))
-    assert "3 of 3 trained" in state.line()
+    assert "3/3" in state.line()
 
 
 @pytest.mark.usefixtures("short_intervals")
@@ -106,7 +106,7 @@ def test_lines_are_written_while_a_step_says_nothing(capsys):
     with state("training a forest", 1, 1):
         lines = wait_for_lines(capsys, 3)
     assert len(lines) >= 3
-    assert "training a forest, 0 of 1 trained" in lines[-1]
+    assert "training a forest: 0/1" in lines[-1]
     state.close()
     capsys.readouterr()
     time.sleep(0.05)
@@ -149,7 +149,7 @@ def test_a_terminal_sees_a_bar_and_no_lines(monkeypatch):
     assert "training [b]candidates[/b]" in text
     assert "1/6" in text
     assert "━" in text
-    assert "after 0:" not in text
+    assert "0:00 training" not in text
 
 
 def test_a_stop_leaves_the_step_where_it_is(monkeypatch):
@@ -195,4 +195,4 @@ def test_lanes_that_ended_early_have_ended_with_their_step(clock):
     state = LiveProgress()
     with state("training", 2, 10) as update:
         update(news(3, [cu.Lane("naive", 0), cu.Lane("naive", 1)]))
-    assert "2 of 2 trained" in state.line()
+    assert "2/2" in state.line()

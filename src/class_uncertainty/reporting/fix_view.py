@@ -189,7 +189,7 @@ def size_changes(report: FixReport) -> list[ClassChange]:
     rows = []
     for name, is_member in groups.items():
         members = np.flatnonzero(is_member & is_judged)
-        if len(members):
+        if sum(prices.examples[c] for c in members) >= HANDFUL:
             rows.append(_group_change(name, members, report, prices))
     return rows if len(rows) > 1 else []
 
@@ -271,9 +271,9 @@ def _warnings(report: FixReport) -> list[str]:
     if report.goal in ("mean", "worst") and error > (1 - LEARNT) * guessing:
         warnings.append(f"Little was learnt: the class-mean error is {error:.0f} %, that of guessing {guessing:.0f} %.")
     if report.price and (few := report.price.handful):
-        classes = amount_of(few.classes, "class", "classes")
-        gain = f"{few.points:.1f} of the {-report.price.mean.change:.1f} points of gain"
-        warnings.append(f"{gain} come from {classes} with fewer than {HANDFUL} test examples.")
+        verb = amount_of(few.classes, "class", "classes")
+        gain = f"{few.points:.1f} points to a gain of {-report.price.mean.change:.1f}"
+        warnings.append(f"{verb} with fewer than {HANDFUL} test examples give {gain}.")
     return warnings
 
 

@@ -90,15 +90,15 @@ class LiveProgress(Watcher):
         self.bars.stop()
 
     def line(self) -> str:
-        """'after 1:30: training candidates, 3 of 6 trained, about 1:10 left'."""
-        after = f"after {clock(time.monotonic() - self.began)}"
+        """'1:30 training candidates: 3/6, 1:10 left'."""
+        spent = clock(time.monotonic() - self.began)
         with self.lock:
             if self.step is None:
-                return f"{after}: nothing has been trained yet"
+                return f"{spent} nothing trained yet"
             (task,) = self.bars.tasks
-            line = f"{after}: {task.description}, {task.fields['ended']} of {task.total} trained"
+            line = f"{spent} {task.description}: {task.fields['ended']}/{task.total}"
             if task.time_remaining:
-                line += f", about {clock(task.time_remaining)} left"
+                line += f", {clock(task.time_remaining)} left"
             return line
 
     def _update(self, epoch: "Epoch") -> None:

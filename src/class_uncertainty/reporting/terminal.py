@@ -136,13 +136,16 @@ def _padded(cell: str, width: int, is_left: bool) -> str:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """The text in lines of at most so many columns, broken between characters."""
+    """The text in lines of at most so many columns, broken at spaces where there are any."""
     lines = [""]
-    for character in text:
-        if cell_len(lines[-1] + character) > width:
+    for word in re.split("(?<= )", text):
+        if lines[-1] and cell_len(lines[-1] + word.rstrip()) > width:
             lines.append("")
-        lines[-1] += character
-    return lines
+        for character in word:
+            if lines[-1] and cell_len(lines[-1] + character) > width and character != " ":
+                lines.append("")
+            lines[-1] += character
+    return [line.rstrip() for line in lines]
 
 
 def labelled_lines(label: str, text: str, width: int) -> list[str]:
