@@ -128,7 +128,7 @@ def test_without_labels_the_unseen_examples_show_what_changed(run, files):
     np.savez("test.npz", probabilities=files["test"])
     code, out, _ = run(f"adjust test.npz {GIVEN} --unseen val.npz")
     assert code == 0
-    assert "errors are of the unseen examples" in out
+    assert "errors are on the unseen examples" in out
     document = json.loads(run(f"adjust test.npz {GIVEN} --unseen val.npz --json")[1])
     assert document["judged on"] == "val.npz"
     fitted = fit_adjustment(files["val"], files["val_labels"], COUNTS)

@@ -292,7 +292,7 @@ USAGE = {
     "command of data": ("data fech", "unknown command 'fech': did you mean 'fetch'? There is only fetch."),
     "no value": (
         "train digits --budget",
-        "option '--budget' requires an argument: stop after 90s, 25m or 1h30m; the same command goes on.",
+        "option '--budget' requires an argument: stop after 90s, 25m or 1h30m; the same command resumes.",
     ),
     "a value of a flag": (
         "list --json=yes",

@@ -58,7 +58,7 @@ def test_rows_at_chosen_rates(run, forbid_training):
         "1 test at confidence",
         "0.95",
         "2 rates x 5 folds = 10 trainings",
-        "edge of the rates that were tried: naive, ldam",
+        "edge of the tried rates: naive, ldam",
     ):
         assert fact in " ".join(out.split())
     assert run("report")[0] == 0
@@ -71,7 +71,7 @@ def test_rates_are_chosen_on_data_that_are_named(run, forbid_training):
     code, out, err = run(f"{command} --verbose")
     assert (code, err) == (0, "")
     printed = " ".join(out.split())
-    assert "chosen on what judges digits-lt:20?validation=20, 2 trainings each of naive, ldam" in printed
+    assert "naive, ldam: chosen on the test split of digits-lt:20?validation=20, 2 trainings each" in printed
     forbid_training()
     document = json.loads(run(f"{command} --json")[1])
     assert document["chosen_on"] == "digits-lt:20?validation=20"

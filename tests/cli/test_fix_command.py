@@ -36,7 +36,7 @@ def test_fix(run, tmp_path):
     errors = [100 * float((guesses != test.labels)[test.labels == c].mean()) for c in range(10)]
     assert np.mean(errors) == pytest.approx(document["after"]["errors"][0])
     page = (tmp_path / "model.html").read_text()
-    for heading in ("Classes", "What each step bought", "How it was chosen", "Calibration", "cu predict model NEW"):
+    for heading in ("Classes", "What each step gained", "How it was chosen", "Calibration", "cu predict model NEW"):
         assert heading in page
 
 

@@ -51,13 +51,13 @@ def test_two_classes_have_figures_and_thresholds_of_their_own():
         labels, np.stack([1 - rare, rare], axis=1), classes=["no", "<b>"], counts=[90, 10], costs=1 - np.eye(2)
     )
     page = audit_page.audit_page(audit)
-    assert "From which probability on?" in headings(page)
+    assert "Choosing a threshold" in headings(page)
     figures = {row["all classes"]: row["value"] for row in table_of(page, "All figures")}
     two = audit.figures.two
     assert figures["recall of <b> %"] == f"{two.recall:.1f}"
     assert figures["mean cost of an example"] == "0.1"
     many = audit_page.audit_page(audited())
-    assert "From which probability on?" not in headings(many)
+    assert "Choosing a threshold" not in headings(many)
 
 
 def test_a_label_that_is_not_listed_is_not_called_wrong():
@@ -160,9 +160,9 @@ def test_what_is_left_out_is_counted(monkeypatch):
     pairs = {(label, guess) for label, guess in zip(labels, p.argmax(axis=1), strict=True) if label != guess}
     blocks = {block.heading: block for block in page.blocks}
     assert len(blocks["Confusions"].table.rows) == 2
-    assert f"largest 2 of {len(pairs)}" in blocks["Confusions"].text[0]
+    assert f"2 largest of {len(pairs)}" in blocks["Confusions"].text[0]
     assert len(blocks["Labels worth a look"].table.rows) == 1
-    assert f"likeliest 1 of {issues};" in blocks["Labels worth a look"].text[0]
+    assert f"1 likeliest of {issues};" in blocks["Labels worth a look"].text[0]
     assert audit.document()["all_confusions"] == len(pairs)
 
 

@@ -103,7 +103,7 @@ def test_confusions_are_the_most_costly_of_either_side():
 
 def test_steps_and_rungs_are_listed_with_what_they_cost():
     page = fix_page(view_fix(TEN_CLASSES))
-    steps = cells(page, "What each step bought")
+    steps = cells(page, "What each step gained")
     assert [row["Trainings"] for row in steps] == [f"{step.trainings:.3g}" for step in TEN_CLASSES.ladder]
     assert [row["Step"].endswith("(kept)") for row in steps] == [step.kept for step in TEN_CLASSES.ladder]
     rungs = [one for one in page.blocks if one.heading.startswith("How it was chosen")]
@@ -142,7 +142,7 @@ def test_two_classes_have_recall_and_thresholds():
     assert report.before.two
     assert report.after.two
     assert f"{report.before.two.recall:.1f} → {report.after.two.recall:.1f} %" in [one.number for one in page.numbers]
-    assert block(page, "From which probability").chart
+    assert block(page, "Choosing a threshold").chart
 
 
 def test_labels_worth_a_look_have_pictures_and_rows():

@@ -97,7 +97,7 @@ def test_the_usual_estimator_is_shown_unless_another_is_asked_for(store, digits,
     """Though methods used the other one last. A fix is shown with what it was chosen on, out-of-fold."""
     for name in ("ensemble", "out-of-fold"):
         train("ubrs", "ubrw", estimate=measure(name))
-    hidden = "Results not shown, since they used another estimate or score: 2. Choose one by --estimator"
+    hidden = "Results not shown, since they used another estimate or score: 2. Choose one with --estimator"
     for asked, shown, other in (
         (None, "ensemble", "out-of-fold"),
         ("ensemble", "ensemble", "out-of-fold"),
@@ -177,7 +177,7 @@ def test_fixes_for_other_goals_are_named_where_the_last_is_shown(store, digits, 
         (section,) = stored_results(store)
         assert section.fix_report == report
         assert ("Older fixes are left out" in " ".join(section.notes)) == (goal != "mean")
-    assert "left out: goal mean, cost:c.csv. The same 'cu fix' shows one again" in " ".join(section.notes)
+    assert "left out: goal mean, cost:c.csv. Repeat a 'cu fix' to show it" in " ".join(section.notes)
 
 
 @pytest.mark.parametrize(

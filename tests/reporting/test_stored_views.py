@@ -135,7 +135,7 @@ def test_the_parameters_are_counted_where_the_shape_of_inputs_is_known(store, di
 
 
 def test_nothing_to_show(store):
-    with pytest.raises(cu.InputError, match="has no finished results; it knows of digits-lt:20"):
+    with pytest.raises(cu.InputError, match="has no finished results; it has data of digits-lt:20"):
         stored_results(store)
     with pytest.raises(cu.InputError, match="has no finished results of 'cifar'"):
         stored_results(store, "cifar")

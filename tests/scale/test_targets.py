@@ -73,7 +73,7 @@ def test_shards_joined_are_the_whole(digits, tmp_path, forbid_training):
     with Store(tmp_path / "joined.sqlite") as joined:
         for number in (1, 2):
             path = tmp_path / f"part-{number}.sqlite"
-            advice = "rows? (is|are) for others; 'cu results export' .* 'cu results import' joins them"
+            advice = "rows? (is|are) for other shards; 'cu results export' .* 'cu results import' joins them"
             with pytest.raises(ShardEnded, match=f"shard {number}/2 of .* is trained: .* {advice}"):
                 cu.compare(digits, **about, store=path, shard=f"{number}/2")
             with Store(path) as part:

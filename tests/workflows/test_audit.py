@@ -211,7 +211,7 @@ def test_examples_without_a_label_are_counted_and_left_out(tmp_path):
     assert audit.figures.examples == 2
     assert any("1 example has no label and is not judged" in note for note in audit.notes)
     assert "1 example has a more probable class" in audit.notes[0]
-    assert "NLL are of the probabilities, ECE of those of the decided classes." in audit.notes[0]
+    assert "NLL describe the probabilities, ECE those of the decided classes." in audit.notes[0]
 
 
 def test_the_decisions_of_a_file_are_judged_and_not_its_most_probable_classes(tmp_path):

@@ -333,7 +333,7 @@ def test_validation_images_choose_by_one_training_a_rate(digits, tmp_path):
         assert [data.name for data in first.data()] == [judged.name, digits.name]
         shown = {(row.method, row.lr): row for row in stored_results(first, digits.name)[0].methods}
         assert [shown[row.method, row.lr].gain for row in comparison.rows] == [row.gain for row in comparison.rows]
-        assert f": chosen on what judges {judged.name}." in " ".join(stored_results(first, digits.name)[0].notes)
+        assert f": chosen on the test split of {judged.name}." in " ".join(stored_results(first, digits.name)[0].notes)
         imported(second, written(tmp_path / "a.jsonl", exported(first)))
         again = cu.compare(
             digits, methods=["naive", "ldam", "ubrw"], seeds=1, lrs=RATES, **options, store=second, progress=no_training

@@ -13,8 +13,8 @@ from class_uncertainty.io import free_name
 PREDICTIONS = "A .npz file with probabilities (or logits) and perhaps labels, a .npy file of probabilities, or a .csv "
 PREDICTIONS += "file of 'cu predict'."
 COUNTS = "Training examples of each class: 500,60,7 or a file (.npy, .txt, .json); by default counts of PREDICTIONS."
-UNSEEN = "Predictions with labels, of examples that the model was not trained on: what is chosen is chosen on these."
-TAU = "How far to correct, from 0; by default auto with --unseen and 1 without."
+UNSEEN = "Labelled predictions of examples that the model was not trained on, to choose tau and a temperature."
+TAU = "Strength of the correction, from 0; by default auto with --unseen, else 1."
 PRIOR = "How frequent the classes are where the model is used."
 OUT = "The .npz or .csv file to write; by default PREDICTIONS with -adjusted in its name."
 
@@ -25,7 +25,7 @@ def adjust(
     unseen: Annotated[Path | None, optional(UNSEEN, "FILE")] = None,
     tau: Annotated[str | None, optional(TAU, "auto|NUMBER")] = None,
     bias: Annotated[
-        bool, typer.Option("--bias", help="Fit one number a class around tau log N; needs --unseen.")
+        bool, typer.Option("--bias", help="Fit a bias for each class around tau log N; needs --unseen.")
     ] = False,
     prior: Annotated[str, typer.Option(help=PRIOR, metavar="train|equal|FILE")] = "equal",
     out: Annotated[Path | None, optional(OUT, "FILE")] = None,
@@ -41,8 +41,8 @@ def adjust(
     np.savez("val.npz", probabilities=p, labels=y)
     cu adjust test.npz --counts 500,60,7 --unseen val.npz
 
-    A model of any framework will do; nothing is trained. Each probability is divided by its class's count to the power
-    of tau. tau and a temperature are chosen on the file of --unseen.
+    Works with models of any framework and trains nothing. Each probability is divided by its class's count to the
+    power of tau. tau and a temperature are chosen on the --unseen file.
     """
     from class_uncertainty.posthoc.goal import read_numbers
     from class_uncertainty.posthoc.priors import PRIORS

@@ -15,13 +15,13 @@ PREDICTIONS = (
 )
 REPORT = "An HTML page to write: verdicts, classes, confusions, examples."
 SAVE = "A JSON file to write, for --baseline of later audits."
-COUNTS = "Training examples of each class: 500,60,7 or a file; by default of FILE, or those of its labels."
+COUNTS = "Training examples of each class: 500,60,7 or a file; by default those in FILE, or counted from its labels."
 PRIOR = "How frequent classes are where the model is used: 0.2,0.8 or a file; by default equally."
-COSTS = "What wrong predictions cost, a row a true class and a column a predicted one: adds the mean cost."
+COSTS = "Costs of wrong predictions, a row per true class and a column per predicted class: adds the mean cost."
 FAIL_IF = (
-    "Exit with 4 if this holds, as 'worst_class_error > 40', 'error[cat] > 30' or 'worse_classes > 0'; repeatable."
+    "Exit with 4 if this holds, such as 'worst_class_error > 40', 'error[cat] > 30' or 'worse_classes > 0'; repeatable."
 )
-BASELINE = "An earlier audit, as --save wrote it: shows what got better and what worse."
+BASELINE = "An earlier audit, written by --save: shows what got better or worse."
 
 
 def audit(
@@ -45,8 +45,8 @@ def audit(
     cu audit test.npz
     cu audit new.npz --baseline old.json --fail-if "worse_classes > 0"
 
-    A model of any framework will do; nothing is trained. Files are .npz, .csv or .parquet, as cu predict writes them,
-    of examples that the model was not trained on.
+    Works with models of any framework and trains nothing. FILE is a .npz, .csv or .parquet file, such as those of
+    cu predict, with examples that the model was not trained on.
     """
     from class_uncertainty.posthoc.gate import broken, parse_condition
     from class_uncertainty.posthoc.goal import read_numbers

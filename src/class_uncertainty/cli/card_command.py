@@ -17,8 +17,8 @@ def card(
 
     cu card model
 
-    It states the errors of each class, the data, the method, the cost and the limits, under the header that model hubs
-    read. Nothing is trained.
+    The card states the errors of each class, the data, the method, the cost and the limits, with the header that
+    model hubs read. Nothing is trained.
     """
     from class_uncertainty.io import free_name
     from class_uncertainty.reporting import terminal

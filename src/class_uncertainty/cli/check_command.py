@@ -1,4 +1,4 @@
-"""`cu check`: what is wrong with data."""
+"""`cu check`: problems in data."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,7 @@ from class_uncertainty.limits import check_address_space
 if TYPE_CHECKING:
     from class_uncertainty.data.data_check import Check
 
-FAIL_ON = f"Kinds of problems that end the command with exit code 4: {', '.join(KINDS)}."
+FAIL_ON = f"Exit with 4 if there are problems of these kinds: {', '.join(KINDS)}."
 LISTED = 5  # examples of a finding that are printed
 
 
@@ -21,14 +21,15 @@ LISTED = 5  # examples of a finding that are printed
 def check(
     data: options.DATA, command: Command, fail_on: Annotated[str | None, options.optional(FAIL_ON, "KIND,...")] = None
 ) -> None:
-    """Find what is wrong with data, before anything is trained.
+    """Find problems in data before training.
 
-    All problems at once, each with the option that deals with it: copies with two labels, between the splits and
-    within training; classes without test examples, or with few; files that cannot be read; missing values; columns
-    that only tell rows apart, are constant or mix numbers and text; groups that are in both splits; class names that
-    look the same; images smaller than the backbone takes.
+    cu check photos
+    cu check photos --fail-on two-labels,test-copies
 
-    **cu check photos --fail-on two-labels,test-copies** suits a script: it ends with exit code 4 where there are any.
+    Lists all problems at once, each with the option that solves it: copies with two labels, across splits and within
+    training; classes with few or no test examples; unreadable files; missing values; columns of identifiers, of one
+    value, or that mix numbers and text; groups in both splits; class names that look the same; images smaller than
+    the backbone takes. In scripts, --fail-on exits with 4 if any of its kinds is found.
     """
     kinds = options.split("kind", fail_on, _check_kind) if fail_on is not None else []
     check_address_space()

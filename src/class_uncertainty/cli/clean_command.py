@@ -25,7 +25,7 @@ def clean(
     cu clean
     cu clean --cache --older-than 30
 
-    You are asked first. Stores, your files, and what another process uses are never removed.
+    Asks first. Never removes stores, your files, or files that another process uses.
     """
     from rich.filesize import decimal
 

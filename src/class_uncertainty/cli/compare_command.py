@@ -27,7 +27,8 @@ def compare(
         bool, typer.Option("--choose-lr", help="Train each row at its best of --lrs, by folds of the training split.")
     ] = False,
     choose_on: Annotated[
-        str | None, options.optional("Choose on what judges these data, as 'folder:PATH?judge=validation'.", "DATA")
+        str | None,
+        options.optional("Choose on the test split of these data, such as 'folder:PATH?judge=validation'.", "DATA"),
     ] = None,
     against: Annotated[
         str, typer.Option(help="Test rows against their cardinality counterpart, or all against one: naive, cb-rs.")
@@ -39,7 +40,7 @@ def compare(
     cu compare photos --methods naive,cb-rs,ubrs
     cu compare photos --methods naive,cb-rs --lrs 0.1,0.4 --choose-lr
 
-    With --choose-lr each method trains at its best rate, chosen by folds of the training examples or on the data of
+    With --choose-lr, each method trains at its best rate, chosen by folds of the training examples or on the data of
     --choose-on. Names come from cu list methods and cu list remedies.
     """
     names = options.split("method", methods, options.check_method)

@@ -18,7 +18,9 @@ MOST = 3  # classes that are listed by their uncertainty
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--folder", help="Where results and page go.")] = Path("cu-demo"),
+    folder: Annotated[Path, typer.Option("--folder", help="The folder for the results and the page.")] = Path(
+        "cu-demo"
+    ),
     as_json: JSON = False,
 ) -> None:
     """Measure, fix and compare long-tailed digits, in half a minute.

@@ -18,13 +18,13 @@ def export(
     force: FORCE = False,
     as_json: JSON = False,
 ) -> None:
-    """Write a saved model as one file that other programs run.
+    """Write a saved model as one file that other programs can run.
 
     cu export model
     cu export model --to pt2
 
-    The file takes raw inputs and returns probabilities and labels: preprocessing, softmax and decision are inside. It
-    is run and compared with the model before it is written.
+    The file takes raw inputs and returns probabilities and labels: it contains preprocessing, softmax and decision.
+    It is run and compared with the model before it is written.
     """
     if to not in (None, *FORMATS):
         raise unknown("format", str(to), FORMATS)

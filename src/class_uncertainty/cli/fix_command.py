@@ -15,11 +15,11 @@ from class_uncertainty.workflows.fix_plan import HEAD_TRAININGS, TRAININGS
 
 CANDIDATES_HELP = "Names from 'cu list candidates', or METHOD?field=value; +NAME and -NAME change the list."
 PRIORS = {"equal": "--goal mean", "train": "--goal overall"}  # what other commands call the priors of these goals
-GOAL = "What counts: mean (every class alike), worst, overall, cost:FILE.csv or prior:FILE."
+GOAL = "What to minimise: mean (every class alike), worst, overall, cost:FILE.csv or prior:FILE."
 DEPLOY = "Keep one network, or an ensemble where that is better (tables: ensemble, else one)."
 PAGE = "The HTML page; by default named after the saved model, or the data."
-SPENT = f"What may be spent, in naive trainings: {TRAININGS:g}, or {HEAD_TRAININGS:g} for tables and embeddings."
-LABEL_ISSUES = "Whether to look for wrong labels; by default for images."
+SPENT = f"Training budget, in naive trainings: {TRAININGS:g}, or {HEAD_TRAININGS:g} for tables and embeddings."
+LABEL_ISSUES = "Look for wrong labels; by default only in images."
 SEEDS = "Networks before and after: 3, or 1 for tables; the first is saved."
 
 
@@ -46,7 +46,7 @@ def fix(
         cu fix churn.csv --label churned --goal cost:costs.csv
 
     Candidates are compared out-of-fold within a budget of trainings; the test split, or outer folds, only judge. An
-    HTML page shows what changed. After Ctrl-C the same command goes on.
+    HTML page shows what changed. After Ctrl-C, the same command resumes.
     """
     names = options.read_candidates(candidates)
     options.check_fix(goal, deploy)

@@ -53,12 +53,12 @@ def list_(
     name: Annotated[str | None, argument("A name of that kind, to see all its fields.", "NAME")] = None,
     as_json: JSON = False,
 ) -> None:
-    """List what can be named: data, methods, estimators and more.
+    """List the names of data, methods, estimators and more.
 
     cu list methods
     cu list data folder
 
-    Without KIND it lists the kinds, and how names of each are written.
+    Without KIND, lists the kinds and how names of each kind are written.
     """
     if kind is None:
         documents: list[dict[str, Any]] = [{"kind": kind, "about": row.about} for kind, row in KINDS.items()]

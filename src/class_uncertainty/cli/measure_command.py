@@ -26,8 +26,8 @@ def measure(
     cu measure churn.csv --label churned
     cu measure photos --estimators ensemble,online
 
-    It trains an ensemble, once: later calls find it in the store. With --estimators it compares what several cost and
-    how well they rank the class errors.
+    Trains an ensemble once; later calls read it from the store. With --estimators, compares what several estimators
+    cost and how well they rank the class errors.
     """
     names = options.split("estimator", estimators, str) if estimators is not None else []
     rates = options.read_rates(lrs)

@@ -83,7 +83,7 @@ MEMBERS = Annotated[int, whole("--members", "Networks that measure uncertainty."
 ESTIMATOR = Annotated[
     str | None, optional("A name from 'cu list estimators'; by default ensemble, or out-of-fold for embeddings.")
 ]
-SCORE = Annotated[str | None, optional("What counts as uncertain; by default the estimator's own.")]
+SCORE = Annotated[str | None, optional("Formula for the uncertainty; by default the estimator's own.")]
 LRS = Annotated[str | None, optional("Learning rates, the same for every method or estimator.")]
 EXCEL_SAFE = Annotated[
     bool, typer.Option("--excel-safe", help="Put an apostrophe before CSV text that a spreadsheet would run.")
@@ -95,12 +95,12 @@ TRUST_CODE = Annotated[
 PAGE = Annotated[Path | None, optional("An HTML page of the result.", "PAGE.html", "--report")]
 EMBED_WEIGHTS = Annotated[bool, typer.Option("--embed-weights", help="Save the weights of the backbone too.")]
 FORCE = Annotated[
-    bool, typer.Option("--force", help="Also replace files that were edited, or written for something else.")
+    bool, typer.Option("--force", help="Replace files even if they were edited or written for something else.")
 ]
 ROOT = Annotated[Path | None, optional("The data folder; by default CLASS_UNCERTAINTY_DATA.", "FOLDER")]
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-VERBOSE = Annotated[bool, typer.Option("--verbose", help="Also print how the result came to be.")]
-QUIET = Annotated[bool, typer.Option("--quiet", help="Print the last block alone.")]
+VERBOSE = Annotated[bool, typer.Option("--verbose", help="Also print how the result was found.")]
+QUIET = Annotated[bool, typer.Option("--quiet", help="Print only the last block.")]
 EXPLAIN = Annotated[bool, typer.Option("--explain", help="Define every column and word that was printed.")]
 
 
@@ -133,7 +133,7 @@ class Command:
 
     label: Annotated[str | None, optional("The column of classes of a table; by default label.", "COLUMN")] = None
     test: Annotated[
-        str | None, optional("What to judge on: a file, or a share such as 0.2; by default five folds.", "FILE|SHARE")
+        str | None, optional("Test split: a file, or a share such as 0.2; by default five folds.", "FILE|SHARE")
     ] = None
     group: Annotated[
         str | None, optional("The column of groups, such as patients, that no split may divide.", "COLUMN")
@@ -154,20 +154,20 @@ class Command:
     ] = None
     backbone: Annotated[
         str | None,
-        optional("What makes features of images: efficientnet-lite0, timm:NAME, hf:FOLDER, PATH.py:FACTORY or none."),
+        optional(
+            "Network that computes image features: efficientnet-lite0, timm:NAME, hf:FOLDER, PATH.py:FACTORY or none."
+        ),
     ] = None
-    views: Annotated[
-        int | None, whole("--views", "Views of an image that its features are the mean of.", *VIEWS_RANGE)
-    ] = None
+    views: Annotated[int | None, whole("--views", "Views of an image to average features over.", *VIEWS_RANGE)] = None
     network: Annotated[
         str | None, optional("A name from 'cu list networks', timm:NAME, hf:FOLDER or PATH.py:FACTORY.", "NAME")
     ] = None
     pretrained: Annotated[bool, typer.Option("--pretrained", help="Start from pretrained weights.")] = False
-    budget: Annotated[str | None, optional("Stop after 90s, 25m or 1h30m; the same command goes on.", "TIME")] = None
+    budget: Annotated[str | None, optional("Stop after 90s, 25m or 1h30m; the same command resumes.", "TIME")] = None
     on: Annotated[
         str | None, optional("Train on Ray: ray (this machine), auto (its cluster) or ray://HOST:10001.", "PLACE")
     ] = None
-    device: Annotated[str | None, optional("By default the fastest.", "cpu|cuda|mps")] = None
+    device: Annotated[str | None, optional("Device to train on; by default the fastest.", "cpu|cuda|mps")] = None
     shard: Annotated[
         str | None, optional("Train the i-th of n parts; 'cu results export' and 'import' join them.", "i/n")
     ] = None
@@ -180,9 +180,9 @@ class Command:
     quiet: QUIET = False
     explain: EXPLAIN = False
     root: ROOT = None
-    store: Annotated[Path, typer.Option(metavar="FILE", help="The results; what they have is not trained again.")] = (
-        RUNS
-    )
+    store: Annotated[
+        Path, typer.Option(metavar="FILE", help="Store of results; stored results are not trained again.")
+    ] = RUNS
     as_json: JSON = False
 
 

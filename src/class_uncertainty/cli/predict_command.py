@@ -25,7 +25,7 @@ from class_uncertainty.text import printable
 if TYPE_CHECKING:
     from class_uncertainty.workflows.predict import Predicted
 
-PRIOR = "Classes are as frequent as the goal counts them, as in training, equally frequent, or as FILE says."
+PRIOR = "Class frequencies to predict for: those of the goal, of training, equal ones, or those in FILE."
 KEEP = "Columns of the table to write beside the predictions, such as an id."
 OUT = "The CSV file to write; by default EXAMPLES-predictions.csv."
 LABEL = "The column to score by; by default that of training, or folders with names of classes."
@@ -53,9 +53,9 @@ def predict(
     cu predict model new-photos
     cu predict model new.csv --out scores.csv
 
-    The CSV file has a line for each example: its class, and the probabilities that it follows from. Columns that the
-    model does not know are ignored. Rows and files that cannot be read are skipped and counted. Where labels are there,
-    predictions are scored. With --prior train, classes and probabilities are for classes as frequent as in training.
+    The CSV file has a line for each example: its class, and the probabilities that decide it. Columns that the model
+    does not know are ignored. Rows and files that cannot be read are skipped and counted. Predictions of labelled
+    examples are scored. With --prior train, classes and probabilities are for the class frequencies of training.
     """
     check_address_space()
     from class_uncertainty.posthoc.goal import read_numbers

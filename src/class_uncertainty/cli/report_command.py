@@ -17,7 +17,7 @@ def report(
     out: Annotated[Path | None, options.optional(PAGE, "PAGE.html")] = None,
     force: options.FORCE = False,
     estimator: options.ESTIMATOR = None,
-    figures: Annotated[Path | None, options.optional("A folder for the charts as SVG.", "FOLDER")] = None,
+    figures: Annotated[Path | None, options.optional("Folder for the charts as SVG.", "FOLDER")] = None,
 ) -> None:
     """Write what is stored as one HTML page.
 

@@ -47,9 +47,9 @@ def reproduce(
     cu reproduce table1 --stored
 
     Main tables: table1, svci20. Figures: if1a, if1b, if2, measures, figure1. Supplement: epistemic, gamma, duq,
-    significance, readings, architectures, places. What is stored is not trained again; the project's own results come
-    in by cu results import. architectures and places start from pretrained weights that you must have: name them by
-    --network. docs/reproduction.md has the protocols.
+    significance, readings, architectures, places. Stored results are not trained again; cu results import adds the
+    project's own. architectures and places start from pretrained weights that you supply: name them with --network.
+    docs/reproduction.md has the protocols.
     """
     if plan and stored:
         raise InputError(

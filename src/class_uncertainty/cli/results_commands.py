@@ -43,11 +43,11 @@ def export(
 def import_(
     files: Annotated[list[Path], options.argument("What 'cu results export' wrote.", "FILE.jsonl...")], command: Command
 ) -> None:
-    """Add results that another store has exported.
+    """Add results exported from another store.
 
     cu results import theirs.jsonl
 
-    Results that are here already are not added twice.
+    Results that are already stored are not added again.
     """
     from class_uncertainty.runs.result_lines import count_values, import_lines, read_lines
 

@@ -64,12 +64,12 @@ class Running:
         return self.verbosity, terminal.line_width()
 
     def say(self, *lines: str) -> None:
-        """Print lines before the answer; silent where JSON or the last block alone is asked for."""
+        """Print lines before the answer; silent with --json or --quiet."""
         if not self.command.as_json and not self.command.quiet:
             terminal.say(*lines, width=terminal.line_width())
 
     def announce(self) -> None:
-        """Print what there is to say of the data: before anything trains, but not where a command is refused."""
+        """Print the notes on the data: before anything trains, but not if the command is refused."""
         if self.command.as_json:
             for line in self.about_data:
                 if line.startswith("!"):
@@ -79,7 +79,7 @@ class Running:
         self.about_data.clear()
 
     def show_lines(self, lines: Sequence[str]) -> None:
-        """Print the answer and, with --explain, what its words mean; silent where JSON is asked for."""
+        """Print the answer and, with --explain, what its words mean; silent with --json."""
         self.announce()
         self.watch.news.clear()  # a command that is stopped after its answer does not repeat it
         if not self.command.as_json:
@@ -138,7 +138,7 @@ class Running:
             terminal.print_json(document)
 
     def page_mark(self, page: Path | None, dataset: Dataset, *asked: object) -> str:
-        """What a page says of its origin, once its place has been checked."""
+        """The mark of a page's origin, once its place has been checked."""
         from class_uncertainty.reporting.page import check_place
 
         read = paths_named(dataset.name, self.command.network, self.command.backbone, root=self.command.root)

@@ -51,5 +51,5 @@ def _parse_recipe(command: Command) -> tuple[str | None, dict[str, Any]]:
             raise InputError(f"{field} is given twice: by --{field} and in --recipe {command.recipe!r}.")
         changes[field] = value
     if command.pretrained and "network" not in changes:
-        raise InputError("--pretrained is given, and no network: name one by --network, as efficientnet-lite0.")
+        raise InputError("--pretrained is given, and no network: name one with --network, such as efficientnet-lite0.")
     return name, changes

@@ -20,7 +20,7 @@ def train(
     save: options.SAVE = None,
     embed_weights: options.EMBED_WEIGHTS = False,
     seed: Annotated[
-        int, options.whole("--seed", "Of initialisation, order and augmentation.", 0, LARGEST - 1, shown=True)
+        int, options.whole("--seed", "Seed of initialisation, order and augmentation.", 0, LARGEST - 1, shown=True)
     ] = 0,
     lr: Annotated[float | None, options.positive("--lr", "Learning rate; by default the recipe's.")] = None,
     members: options.MEMBERS = 5,
@@ -32,7 +32,8 @@ def train(
     cu train photos --save model
     cu train digits-lt:20 --method cb-rs --lr 0.1 --save model
 
-    It always trains, whatever the store has. In Python, cu.restore("model") returns the network with its preprocessing.
+    Always trains, even if the store has the result. In Python, cu.restore("model") returns the network with its
+    preprocessing.
     """
     from class_uncertainty.posthoc.remedies import find_remedy
     from class_uncertainty.training import Lane
@@ -65,5 +66,5 @@ def train(
         if trained.files:
             running.say(*(f"wrote {file}" for file in trained.files))
         else:
-            running.say("The network is not kept: --save PATH would write it.")
+            running.say("The network was not saved: add --save PATH.")
         running.answer({"result": asdict(trained.result), "files": [str(file) for file in trained.files]})

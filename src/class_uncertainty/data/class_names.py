@@ -39,7 +39,7 @@ def factorise(values: NDArray) -> tuple[NDArray[np.int64], list[str]]:
 
 
 def twins_found(names: Iterable[str]) -> Finding | None:
-    """Say which class names differ in nothing that a reader would call another name. They stay classes of their own."""
+    """Name the classes whose names a reader would take for one another. They stay separate classes."""
     alike: dict[str, list[str]] = {}
     for name in names:
         text = _ESCAPE.sub(lambda escape: escape[0].encode().decode("unicode_escape"), name)
@@ -50,7 +50,7 @@ def twins_found(names: Iterable[str]) -> Finding | None:
     if not twins:
         return None
     differ = "differ only in case, spaces, invisible characters or Unicode form"
-    advice = "they stay separate classes, so rename those that mean the same"
+    advice = "they stay separate classes, so rename those with the same meaning"
     return Finding("twin-names", f"classes {enumerated(twins, NAMED)} {differ}", advice, len(twins), twins)
 
 

@@ -1,4 +1,4 @@
-"""check(): what is wrong with data, before anything is trained."""
+"""check(): problems in data, found before anything is trained."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ from class_uncertainty.data.sources import SOURCES
 from class_uncertainty.text import amount_of, enumerated, in_list, listed, to_frame
 
 FEWEST = 5  # test examples, below which an error of a class says little
-NOTICEABLE = 0.01  # share of copies among training images from which other commands tell of them
+NOTICEABLE = 0.01  # share of copies among training images from which other commands report them
 NAMED = 5  # classes or columns in a sentence
 KIND_OF = {"?skip": "unreadable", "?min": "rare-classes"}  # of what an option leaves out
 
@@ -60,7 +60,7 @@ class Check:
 
 
 def check(data: Any, y: Any = None, *, label: str | None = None) -> Check:
-    """Find what is wrong with data, without training: copies, labels, classes that cannot be judged, columns.
+    """Find problems in data, without training: copies, conflicting labels, classes that cannot be judged, columns.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def check_dataset(dataset: Dataset, found: Sequence[Finding] = (), side: int | N
 
 
 def notes(check: Check, data_name: str, most: int = 3) -> list[str]:
-    """The findings that other commands tell of, a line each, and which command shows all."""
+    """The findings that other commands print, a line each, and the command that shows all."""
     findings = [finding for finding in check.findings if not finding.is_minor]
     if not findings:
         return []
@@ -121,7 +121,7 @@ def _left_out_found(part: LeftOut) -> Finding:
     else:
         sentence = f"{part.number:,} of {part.of:,} {part.what} left out"
         named = f" ({enumerated(part.names, NAMED, part.number)})" if part.names else ""
-        advice = f"{part.option} asks for it"
+        advice = f"requested by {part.option}"
     return Finding(kind, sentence + named, advice, part.number, part.names)
 
 
@@ -164,7 +164,7 @@ def _two_labels_found(dataset: Dataset, places: NDArray, content: NDArray, label
     sentence = amount_of(len(shown), f"{_noun(dataset)} carries two labels", f"{_noun(dataset)}s carry two labels")
     advice = "correct the labels"
     if not dataset.train.shows_pictures:
-        advice = "no model can tell these apart, so look at the labels"
+        advice = "no model can tell these apart, so check the labels"
     return Finding("two-labels", sentence, advice, len(shown), examples)
 
 
@@ -187,7 +187,7 @@ def _train_copies_found(dataset: Dataset, copies: NDArray, original: NDArray) ->
         is_minor = not train.shows_pictures or len(copies) < NOTICEABLE * len(train)
     elif train.group_codes is None:
         is_minor = False
-        sentence += ", and folds may part them"
+        sentence += ", and folds may separate them"
     else:
         is_minor = bool((train.group_codes[copies] == train.group_codes[original[copies]]).all())
     examples = _pairs(dataset, copies, original)
@@ -217,7 +217,7 @@ def _noun(dataset: Dataset) -> str:
 
 def _advice(dataset: Dataset) -> str:
     """How copies are left out."""
-    chance = "" if dataset.train.shows_pictures else "they may be alike by chance, "
+    chance = "" if dataset.train.shows_pictures else "they may be alike by chance; "
     source = SOURCES.get(dataset.name.partition(":")[0])
     if dataset.folder is not None or (source is not None and "repeats" in source.options):
         return f"{chance}?repeats=drop leaves copies out"
@@ -235,7 +235,7 @@ def _few_found(dataset: Dataset) -> Finding | None:
     kind = "examples" if dataset.test is None else "test examples"
     named = tuple(f"{in_list(dataset.classes[c])} ({judge.counts[c]})" for c in few)
     sentence = f"{have} fewer than {FEWEST} {kind}, {enumerated(named, NAMED)}"
-    return Finding("few-test", sentence, "their errors say little, add examples", len(few), named)
+    return Finding("few-test", sentence, "add examples for reliable errors", len(few), named)
 
 
 def _constant_found(train: Data) -> Finding | None:
@@ -267,4 +267,4 @@ def _small_images_found(train: Data, side: int | None) -> Finding | None:
     if side is None or not 0 < shorter < side:
         return None
     sentence = f"images have {shorter} pixels on the shorter side, and the backbone takes {side}"
-    return Finding("small-images", sentence, "give larger ones, or compare with --backbone none", len(train))
+    return Finding("small-images", sentence, "use larger images, or compare with --backbone none", len(train))

@@ -90,7 +90,7 @@ class Dataset:
     folder : Path, optional
         Where the examples are files, the folder that their names are paths from.
     noticed : sequence of Finding
-        What reading noticed in columns: missing values, and those that only tell rows apart.
+        Problems found in columns while reading, such as missing values and identifiers.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def unjudged_found(dataset: Dataset) -> Finding | None:
 
 
 def notice_reading(dataset: Dataset) -> None:
-    """Log what reading noticed, and what class names and counts tell of."""
+    """Log the problems found while reading, and those of class names and counts."""
     found = [*dataset.noticed, twins_found(dataset.classes), unjudged_found(dataset)]
     for finding in filter(None, found):
         notice(str(finding))

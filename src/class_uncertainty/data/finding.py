@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from class_uncertainty.errors import InputError, notice
 
 KINDS = {  # in the order in which findings are listed
-    "two-labels": "identical examples of different classes, which count here alone",
+    "two-labels": "identical examples of different classes, counted under no other kind",
     "test-copies": "test examples that repeat a training example",
     "shared-groups": "groups that are in both splits",
     "no-test": "classes without test examples",
@@ -15,12 +15,12 @@ KINDS = {  # in the order in which findings are listed
     "rare-classes": "classes with too few training examples",
     "mixed-columns": "columns that mix numbers and text, or cannot be read otherwise",
     "missing-values": "columns with missing values",
-    "id-columns": "columns that only tell rows apart",
-    "twin-names": "class names that differ only in case, spaces or what nobody sees",
+    "id-columns": "columns that look like identifiers",
+    "twin-names": "class names that differ only in case, spaces or invisible characters",
     "small-images": "images smaller than the backbone takes",
-    "left-out": "what an option leaves out",
+    "left-out": "data that an option leaves out",
     "copies": "training examples that repeat another",
-    "constant-columns": "columns of one value",
+    "constant-columns": "columns with a single value",
 }
 
 
@@ -37,11 +37,11 @@ class Finding:
     advice : str
         The option or command that deals with it.
     number : int
-        How many examples, classes, files or columns there are of it.
+        How many examples, classes, files or columns are affected.
     examples : tuple of str
         Which ones.
     is_minor : bool
-        Whether only `cu check` tells of it, and other commands do not.
+        Whether only `cu check` reports it.
 
     Examples
     --------
@@ -71,8 +71,8 @@ def notice_findings(findings: Iterable[Finding]) -> None:
 class DataProblem(InputError):
     """Data that cannot be used as they are.
 
-    `relief` has the options with which they can be read all the same, None for one to leave out: so that `cu check`
-    finds what else is wrong. `findings` are what these options would hide.
+    `relief` has the options that make the data readable, None for one to remove. With them `cu check` finds further
+    problems. `findings` are the problems that these options hide.
     """
 
     def __init__(self, sentence: str, relief: Mapping[str, str | None], findings: tuple[Finding, ...] = ()) -> None:

@@ -199,9 +199,9 @@ def load(
     Parameters
     ----------
     spec : str or DataFrame
-        A path, as "churn.csv" or "photos/"; or SOURCE[:ARGUMENT][?OPTION=VALUE&...], as "digits-lt:20",
+        A path such as "churn.csv" or "photos/"; or SOURCE[:ARGUMENT][?OPTION=VALUE&...], such as "digits-lt:20",
         "folder:photos?size=32" or "csv:table.csv?label=kind". The command `cu list data` lists every source and option.
-        Or a DataFrame of pandas, polars or Arrow, whose columns become features as those of a CSV file do.
+        Or a DataFrame of pandas, polars or Arrow, whose columns become features in the same way as those of a CSV file.
     root : str or Path, optional
         The data folder, where relative paths and downloaded files are looked up; by default the environment variable
         CLASS_UNCERTAINTY_DATA, or a folder in the user's cache.
@@ -210,11 +210,11 @@ def load(
     progress : callable, optional
         Called with (what, done, total) while images are decoded.
     label : str, optional
-        The column of classes, 'label' by default. This option and those that follow may stand in the name instead.
+        The column of classes, 'label' by default. This option and those below may be part of the name instead.
     test : float, str or DataFrame, optional
         Rows to judge on: the share of each class, another file, or another DataFrame. Without it, five folds judge.
     group : str, optional
-        The column of what rows belong to, as patients: folds and `test` keep each on one side.
+        The column of groups, such as patients; folds and `test` keep each group on one side.
     categorical : str or sequence of str
         Columns of numbers that are names.
     drop : str or sequence of str

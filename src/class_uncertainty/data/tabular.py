@@ -158,7 +158,7 @@ def _identifiers_found(table: Table, names: Sequence[str]) -> Finding:
     return Finding(
         "id-columns",
         f"{listed(names, LISTED)} {have} a different value in every row",
-        f"if that only tells rows apart, add {table.option('drop', *names)}",
+        f"to drop identifiers, add {table.option('drop', *names)}",
         number=len(names),
         examples=tuple(names),
     )
@@ -241,7 +241,7 @@ def crowded_found(train: Table, crowded: Mapping[str, int]) -> Finding:
     return Finding(
         "id-columns",
         f"columns with more than {MAX_CATEGORIES} different texts are left out ({columns})",
-        f"{train.option('drop', *crowded)} confirms it, fewer different texts keep them",
+        f"{train.option('drop', *crowded)} confirms this; columns with fewer texts are kept",
         number=len(crowded),
         examples=tuple(crowded),
     )
@@ -525,7 +525,7 @@ def _missing_found(tables: Sequence[Table], names: Names) -> Finding | None:
     return Finding(
         "missing-values",
         f"values are missing ({_incomplete(counts)})",
-        f"they are filled, {drop} leaves those rows out",
+        f"they are filled; {drop} leaves those rows out",
         number=sum(counts.values()),
         examples=tuple(counts),
     )

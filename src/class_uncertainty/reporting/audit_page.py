@@ -1,4 +1,4 @@
-"""The page of an audit: the verdict first, then the classes, and what else the predictions tell."""
+"""The page of an audit: the verdict first, then the classes, then other findings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,8 +40,9 @@ from class_uncertainty.workflows.audit import Audit
 MOST_CONFUSIONS = 500
 MOST_ISSUES = 500
 NAMED = 5  # classes in a sentence
-ADJUSTING = "Adjusting: by how many points correcting for the training counts alone "
-ADJUSTING += "would change the error, cross-validated."
+ADJUSTING = (
+    "Adjusting: the cross-validated change of the error, in points, by correcting for the training counts alone."
+)
 CHART = "Error of each class with its 95 % interval, the largest first. The dashed line is the mean of the classes."
 
 __all__ = ["Gate", "audit_page", "check_place", "write", "write_page"]
@@ -67,7 +68,7 @@ def write_page(
     path : path
         The file to write. Pictures that have no room in it are linked from its folder.
     earlier : Audit or path, optional
-        Another audit, or the JSON file of one, to show what got better and what worse since.
+        An earlier audit, or the JSON file of one, to show what got better or worse since.
     force : bool
         Whether to replace a page of other labels, or any other file.
 
@@ -135,7 +136,7 @@ def _gate_notes(gate: Gate) -> list[str]:
         count = f"{len(gate.broken)} of {len(gate.conditions)} conditions hold"
         return [f"The gate is broken: {count}.", *gate.broken]
     if gate.conditions:
-        return [f"The gate is passed: none of these holds: {'; '.join(gate.conditions)}."]
+        return [f"The gate is passed; no condition holds: {'; '.join(gate.conditions)}."]
     return []
 
 
@@ -225,9 +226,9 @@ def _change_block(changes: RunChanges, places: Mapping[str, str]) -> Block:
 
 def _confusion_block(audit: Audit, places: Mapping[str, str]) -> Block:
     shown = audit.confusions[:MOST_CONFUSIONS]
-    text = "Percent of a class’s examples that are predicted as another class. Choose one to see its examples."
+    text = "Percent of a class’s examples that are predicted as another class. Choose a confusion to see its examples."
     if len(shown) < audit.all_confusions:
-        text += f" These are the largest {len(shown):,} of {audit.all_confusions:,}, at most {CONFUSIONS} of a class."
+        text += f" Shown are the {len(shown):,} largest of {audit.all_confusions:,}, at most {CONFUSIONS} per class."
     rows = [
         {
             "Class": text_cell(row.label, f"{places[row.label]}-{places[row.prediction]}-{row.examples}"),
@@ -245,12 +246,12 @@ def _issue_block(audit: Audit) -> Block:
     issues = audit.document()["label_issues"]
     text = "Labels that are more likely wrong than right, by the predictions alone. Check them before you change them."
     if len(issues) > MOST_ISSUES:
-        text += f" These are the likeliest {MOST_ISSUES:,} of {len(issues):,}; 'cu audit --json' lists all."
+        text += f" Shown are the {MOST_ISSUES:,} likeliest of {len(issues):,}; 'cu audit --json' lists all."
     rows = [
         {
             "Example": text_cell(issue["name"]),
             "Label": text_cell(issue["label"]),
-            "Rather": text_cell(issue["guess"]),
+            "Likelier label": text_cell(issue["guess"]),
             "Likely wrong, %": number_cell(100 * issue["p_wrong"]),
         }
         for issue in issues[:MOST_ISSUES]

@@ -29,7 +29,7 @@ LISTED = 5  # confusions, labels and changed classes in a sentence
 def audit_lines(
     audit: Audit, verbosity: Verbosity, width: int, changes: RunChanges | None = None, files: Sequence[object] = ()
 ) -> list[str]:
-    """The classes, the figures, labels worth a look, what limits them; last what changed, and the verdict."""
+    """The classes, the figures, doubtful labels and their limits; then the changes and the verdict."""
     everything = verbosity == Verbosity.VERBOSE
     answer = [*(change_sentences(changes, everything) if changes else ()), audit.summary]
     if verbosity == Verbosity.QUIET:
@@ -48,7 +48,7 @@ def audit_lines(
 
 
 def class_table(audit: Audit, everything: bool, width: int) -> list[str]:
-    """A line for each judged class that is listed, and what is not listed.
+    """A line for each listed class, then how many classes are not listed.
 
     Intervals hold for all judged classes at once, as the verdicts do.
     """
@@ -71,7 +71,8 @@ def class_table(audit: Audit, everything: bool, width: int) -> list[str]:
         table.append(cells)
     lines = table_lines(*cells_in_order(table), width, words=["taken for", verdict]) if table else []
     if not everything and len(judged) > len(shown):
-        lines.append(f"  {amount_of(len(judged) - len(shown), 'more class errs', 'more classes err')} less (--verbose)")
+        more = amount_of(len(judged) - len(shown), "more class has a lower error", "more classes have lower errors")
+        lines.append(f"  {more} (--verbose)")
     few = [row for row in rows if is_left_out(row)]
     if few:
         verb = "has" if len(few) == 1 else "have"
@@ -80,7 +81,7 @@ def class_table(audit: Audit, everything: bool, width: int) -> list[str]:
 
 
 def is_left_out(row: AuditedClass) -> bool:
-    """Whether a class has too few examples to be judged, and was not found to be worse all the same."""
+    """Whether a class has too few examples to be judged and was not found to be worse."""
     return row.examples < HANDFUL and row.kind in ("", "unknown", "easy")
 
 
@@ -122,7 +123,7 @@ def figure_rows(audit: Audit, everything: bool) -> list[list[str]]:
 
 
 def adjusting_rows(audit: Audit, everything: bool) -> list[list[str]]:
-    """By how much adjusting for the counts, and for the prior, would change errors, cross-validated."""
+    """The cross-validated changes of errors by adjusting for the counts and for the prior."""
     of = audit.figures
     rows = []
     adjusted = ErrorChange(of.adjusted_change, of.adjusted_change_low, of.adjusted_change_high)
@@ -222,7 +223,7 @@ def change_sentences(changes: RunChanges, everything: bool = True) -> list[str]:
     untested = [f"{words} {_side(changes, name, 0)} to {_side(changes, name, 1)}" for name, words in UNTESTED.items()]
     if everything:
         sentences.append(f"Without an interval: {', '.join(untested)}.")
-    for words, names in (("New classes", changes.new), ("Classes that are gone", changes.gone)):
+    for words, names in (("New classes", changes.new), ("Missing classes", changes.gone)):
         if names:
             sentences.append(f"{words}: {listed(names, LISTED)}.")
     return sentences

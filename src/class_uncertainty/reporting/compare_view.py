@@ -1,4 +1,4 @@
-"""What `cu compare` prints: the methods, that with the lowest error first, and whether their gains are clear."""
+"""What `cu compare` prints: the methods, the lowest error first, and whether their gains are clear."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ TOLD = 5  # seeds from which on more of them are not advised
 
 
 def compare_lines(comparison: Comparison, verbosity: Verbosity, width: int) -> list[str]:
-    """The leaderboard, and last what is best and whether that is more than noise."""
+    """The leaderboard, then the best method and whether its gain is more than noise."""
     rows = comparison.rows
     answer = [conclusion(rows)]
     if verbosity == Verbosity.QUIET:
@@ -73,7 +73,7 @@ def leaderboard(rows: Sequence[MethodRow], width: int) -> list[str]:
 
 
 def verdict(row: MethodRow) -> str:
-    """'clear', 'noise' or, where the seeds do not tell, nothing."""
+    """'clear', 'noise', or '' if the seeds cannot tell."""
     if row.is_clear is None:
         return ""
     return "clear" if row.is_clear else "noise"
@@ -93,12 +93,12 @@ def conclusion(rows: Sequence[MethodRow]) -> str:
     if not compared:
         return f"{lowest}."
     if not tested and max(row.runs for row in compared) < 2:
-        return f"{lowest}; one seed does not tell a gain from noise: --seeds {TOLD} may."
+        return f"{lowest}; one seed cannot tell a gain from noise: --seeds {TOLD} may."
     if not tested:
-        return f"{lowest}; every seed gives the same networks, so that no gain can be tested."
+        return f"{lowest}; every seed gives the same networks, so no gain can be tested."
     clear = [row for row in tested if row.is_clear]
     if not clear:
-        more = f": --seeds {TOLD} may tell more" if min(row.runs for row in tested) < TOLD else ""
+        more = f": --seeds {TOLD} may show more" if min(row.runs for row in tested) < TOLD else ""
         return f"{lowest}; no gain is clear{more}."
     phrases = []
     for word, sign in (("better", 1), ("worse", -1)):
@@ -156,13 +156,13 @@ def notes(comparison: Comparison) -> list[str]:
     lines = describe_network(comparison.network)
     if comparison.folds:
         lines.append(describe_folds(comparison.folds, comparison.dataset))
-    lines.append(f"Many, medium, few: classes of over {MANY}, {FEW} to {MANY}, under {FEW} training examples.")
+    lines.append(f"Many, medium, few: classes with over {MANY}, {FEW} to {MANY}, under {FEW} training examples.")
     tested = sum(row.is_clear is not None for row in rows)
     if tested:
-        lines.append(f"Gains: paired t intervals over the seeds, at the confidence 1 - 0.05 / {tested}.")
+        lines.append(f"Gains: paired t intervals over the seeds, at confidence 1 - 0.05 / {tested}.")
     tests = describe_tests(rows)
     if tests:
-        lines.append(f"ASO: below 0.5 the method is better than the row that is named; {tests}.")
+        lines.append(f"ASO: below 0.5, the method is better than the named row; {tests}.")
     lines += [f"ASO: {warning}." for warning in sorted({row.aso_warning for row in rows if row.aso_warning})]
     if any(row.seedless for row in rows):
         lines.append(SAME_NETWORK)
@@ -185,15 +185,15 @@ def rate_notes(comparison: Comparison) -> list[str]:
         trainings = f"{len(chosen[0].errors)} rates x {FOLDS} folds = {trainings}"
     names = ", ".join(choice.method for choice in chosen)
     where = chosen_where(data.name if data else None)
-    lines = [f"Learning rates: chosen {where}, {trainings} each of {names}, not counted above."]
+    lines = [f"Learning rates of {names}: chosen {where}, {trainings} each, not counted above."]
     at_edge = [choice.method for choice in chosen if choice.lr in (min(choice.errors), max(choice.errors))]
     if at_edge:
-        lines.append(f"At the edge of the rates that were tried: {', '.join(at_edge)}. Rates beyond it may be better.")
+        lines.append(f"At the edge of the tried rates: {', '.join(at_edge)}. Rates beyond it may be better.")
     return lines
 
 
 def strength_notes(comparison: Comparison) -> list[str]:
-    """By which strength rows were adjusted for the counts; nothing where none was."""
+    """The strength of the adjustment for the counts; nothing if no row was adjusted."""
     strengths = comparison.strengths
     if not strengths:
         return []

@@ -34,9 +34,9 @@ from class_uncertainty.text import amount, amount_of, decimal, listed
 
 MOST_ISSUES = 200  # of the table
 NAMED = 5  # classes in a sentence
-UNSEEN = "Values are of examples that the candidate’s networks never saw, ± a standard error."
+UNSEEN = "Values are for examples that the candidate’s networks never saw, ± a standard error."
 STEPS = "The gain is over the best single candidate, ± a paired standard error, on examples that neither was trained "
-STEPS += "on. Time is that of all trainings, added up."
+STEPS += "on. Time is the sum over all trainings."
 CALIBRATED = "On the dashed line a model is right as often as its confidence says. "
 CALIBRATED += f"Bins of fewer than {HANDFUL} examples are not drawn."
 
@@ -91,7 +91,7 @@ def fix_lead(view: FixView) -> str:
     if len(fallen) == 1:
         gain = f"Errors of {fallen[0].name} fall from {_from_to(fallen[0], 0)}"
     elif fallen:
-        gain = f"{len(fallen)} classes clearly gain, most of all {fallen[0].name} (from {_from_to(fallen[0], 0)})"
+        gain = f"{len(fallen)} classes clearly gain, most {fallen[0].name} (from {_from_to(fallen[0], 0)})"
     else:
         gain = "No class clearly gains"
     if total.clearly_falls:
@@ -152,7 +152,7 @@ def _next_steps(view: FixView, files: Sequence[Path]) -> list[tuple[str, str]]:
     kept = (f"Kept: {view.kept}.", "")
     if files:
         model = shlex.quote(str(files[0].with_suffix("")))
-        return [kept, ("Ask the saved model about new examples:", f"cu predict {model} NEW")]
+        return [kept, ("Predict new examples with the saved model:", f"cu predict {model} NEW")]
     return [kept, ("Save it, and train nothing again: give the same command", "--save MODEL")]
 
 
@@ -168,14 +168,16 @@ def _change_chart(view: FixView) -> Chart | None:
     if not drawn:
         return None
     rows = [_chart_row(change, view) for change in sorted(drawn, key=attrgetter("before"), reverse=True)]
-    caption = "Error of each class before and after. A bar is the 95 % interval of the change, seen from before."
+    caption = (
+        "Error of each class before and after. A bar is the 95 % interval of the change, added to the error before."
+    )
     legend = "○ before  ● after"
     if view.keeps_naive:
-        caption = "Error of each class, which naive training leaves as it was."
+        caption = "Error of each class; keeping naive training changes none."
         legend = ""
     hidden = len(view.shown) + len(view.others) - len(drawn)
     if hidden:
-        caption += f" {amount_of(hidden, 'class is', 'classes are')} in the table alone."
+        caption += f" {amount_of(hidden, 'class is', 'classes are')} only in the table."
     return row_chart("changes", rows, "error, %", caption, legend=legend)
 
 
@@ -254,7 +256,7 @@ def _rung_blocks(report: FixReport) -> list[Block]:
             {
                 "Candidate": text_cell(row.candidate),
                 heading: _with_error(row.value, row.standard_error, digits),
-                "Behind the preferred": _with_error(row.behind or None, row.behind_error, digits),
+                "Behind the best": _with_error(row.behind or None, row.behind_error, digits),
                 "Trainings": Cell(f"{row.trainings:.3g}", row.trainings),
                 "Outcome": text_cell(rung_outcome(row)),
             }
@@ -280,7 +282,7 @@ def _with_error(value: float | None, error: float | None, digits: int, sign: str
 
 
 def _ladder_blocks(report: FixReport) -> list[Block]:
-    """What each step of the ladder bought, and what it cost."""
+    """What each step of the ladder gained, and what it cost."""
     if not report.ladder:
         return []
     digits = aim_digits(report)
@@ -297,8 +299,8 @@ def _ladder_blocks(report: FixReport) -> list[Block]:
             "Networks": number_cell(step.networks, 0),
         }
         rows.append(cells)
-    spent = f"{report.cost:.3g} of {report.allowed:.3g} trainings were spent, in units of one naive training."
-    return [Block("What each step bought", [report.why, spent, STEPS, report.note], table=table_of(rows))]
+    spent = f"{report.cost:.3g} of {report.allowed:.3g} trainings were used, in units of one naive training."
+    return [Block("What each step gained", [report.why, spent, STEPS, report.note], table=table_of(rows))]
 
 
 def _calibration_block(report: FixReport) -> Block:
@@ -336,10 +338,10 @@ def _issue_block(report: FixReport) -> Block:
         {
             "Example": text_cell(issue.name),
             "Label": text_cell(issue.label),
-            "Rather": text_cell(issue.guess),
+            "Likelier label": text_cell(issue.guess),
             "Likely wrong, %": number_cell(100 * issue.p_wrong),
             "Votes": number_cell(issue.votes, 0),
-            "Nearest labelled so": number_cell(issue.near_guess, 0),
+            "Neighbours with that label": number_cell(issue.near_guess, 0),
         }
         for issue in issues[:MOST_ISSUES]
     ]

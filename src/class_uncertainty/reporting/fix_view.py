@@ -1,4 +1,4 @@
-"""A fix as the terminal and the page say it, computed once from its report."""
+"""What the terminal and the page show of a fix, computed once from its report."""
 
 import shlex
 from collections.abc import Sequence
@@ -267,7 +267,7 @@ def _warnings(report: FixReport) -> list[str]:
     guessing = 100 * (1 - 1 / len(report.classes))
     error = fmean(report.after.errors)
     if report.goal in ("mean", "worst") and error > (1 - LEARNT) * guessing:
-        warnings.append(f"Little was learnt: the class-mean error is {error:.0f} %, and by guessing {guessing:.0f} %.")
+        warnings.append(f"Little was learnt: the class-mean error is {error:.0f} %, that of guessing {guessing:.0f} %.")
     if few := report.price.handful:
         verb = amount_of(few.classes, "class", "classes")
         gain = f"{few.points:.1f} points to a gain of {-report.price.mean.change:.1f}"
@@ -338,7 +338,7 @@ def _cells(row: ClassChange, digits: int) -> list[str]:
 
 
 def _rest_lines(view: FixView) -> list[str]:
-    """How many classes are not listed, and what became of them."""
+    """How many classes are not listed, and how they changed."""
     falls = sum(row.clearly_falls for row in view.others)
     rises = sum(row.clearly_rises for row in view.others)
     noise = len(view.others) - falls - rises
@@ -369,7 +369,7 @@ def _two_class_lines(view: FixView, width: int) -> list[str]:
         rows.append([word, f"{one:.1f} %", f"{other:.1f} %", decimal(other - one, 1, "+")])
     lines = table_lines([positive, "before", "after", "change"], rows, width)
     if after.threshold not in (None, 0.5):
-        lines.append(f"  {positive} is predicted from a probability of {after.threshold:.2g} on")
+        lines.append(f"  {positive} is predicted at a probability of {after.threshold:.2g} or more")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""The words of tables, pages and messages, in plain language: shown by the report and by docs/glossary.md."""
+"""The words of tables, pages and messages, for --explain and docs/glossary.md."""
 
 import re
 from collections.abc import Sequence
@@ -31,12 +31,12 @@ GLOSSARY = {
     "Error": "The share of test examples that are wrong, in percent.",
     "Estimator": "A way to measure uncertainty; 'cu list estimators' lists all.",
     "Few examples": "A rare class that stays worse than the others once it is adjusted for its count: it has too few "
-    "examples to be learnt from, or it is hard. Predictions alone do not tell which.",
+    "examples to learn from, or it is hard. Predictions alone cannot tell which.",
     "Fold, out-of-fold": "The training examples are split into parts. Out-of-fold predictions for a part come from a "
     "network that was trained without it.",
-    "Gain": "By how much an error is lower; above 0 is better. 'cu compare' takes it over the same row by counts "
-    "where there is one, otherwise over naive.",
-    "Hard": "A class that has enough examples, and stays worse than the others once it is adjusted for its count.",
+    "Gain": "The reduction of an error; above 0 is better. 'cu compare' measures it against the same row by counts "
+    "if there is one, otherwise against naive.",
+    "Hard": "A class that has enough examples but stays worse than the others once it is adjusted for its count.",
     "Imbalance": "A class that is worse than the others because it is rare: adjusting for the counts alone removes at "
     "least half of its excess of errors, or all that is significant.",
     "Interval, 95 %": "A range that holds the true value in 95 of 100 such cases. Beside verdicts on classes, the "
@@ -59,7 +59,7 @@ GLOSSARY = {
     "and the mean probability of the class.",
     "Prior": "How frequent the classes are. The training prior has the frequencies of the training examples; the "
     "prior of a goal is how the goal counts classes, equally for 'mean' and 'worst'.",
-    "Rank": "1 is the class that a measure calls the most under-represented. '8 -> 10' is the rank by count and the "
+    "Rank": "1 is the class that a measure ranks as the most under-represented. '8 -> 10' is the rank by count and the "
     "rank by uncertainty, shown where they are two or more apart.",
     "Rank correlation (Spearman's ρ)": "1 where two lists rank the classes alike, 0 where they have nothing in common.",
     "Rare but easy": "A rare class that is hardly worse than the others, or better: its few examples are enough.",
@@ -67,19 +67,19 @@ GLOSSARY = {
     "Runs": "The number of trainings of a row, one for each seed.",
     "Score": "A formula for the uncertainty of an example; 'cu list estimators' lists all.",
     "Seed": "The start of a training's random numbers. ± is the standard deviation over seeds.",
-    "Taken for": "The class that most errors of a class go to, and the share of its examples that do.",
+    "Taken for": "The class that most errors of a class go to, and the share of its examples mistaken so.",
     "Temperature (T)": "A number that logits are divided by, so that confidence matches the share of right "
     "predictions.",
     "Test examples": "Examples that the networks were not trained on: the test split, or the fold left out.",
-    "Threshold": "For two classes, the probability from which the rarer one is predicted: 0.5, or what the costs say.",
+    "Threshold": "For two classes, the lowest probability at which the rarer one is predicted: 0.5, or by the costs.",
     "Too few test examples": "A class whose error has such a wide interval that it may be like the others or far "
     "worse.",
     "Train, test": "The numbers of training and of test examples.",
     "Trainings": "A cost, counted in trainings of one naive network.",
     "Uncertainty (μ^U)": "A class's share of the classes' mean uncertainties: high where networks are unsure about "
     "its examples. Where it is an entropy, the mean is in nats.",
-    "Verdict": "Why a class is worse than the others, by 5 points and by half of their error at least, where Fisher's "
-    "exact test, corrected for all classes (Holm), excludes chance.",
+    "Verdict": "Why a class is worse than the others. Its error must be higher by at least 5 points and half of "
+    "theirs, and Fisher's exact test, corrected for all classes (Holm), must exclude chance.",
     "Worst tenth": "The mean error of the worst tenth of the classes, at least of one class.",
     "Wrong threshold": "One of two classes that is worse than the other, and not by its count alone: another "
     "threshold would lower its error and raise the other's.",

@@ -1,4 +1,4 @@
-"""What `cu measure` prints: the classes by their uncertainty and what their ranks say, or estimators side by side."""
+"""What `cu measure` prints: the classes by their uncertainty and its rank correlations, or estimators side by side."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ def measure_lines(measured: Measured, verbosity: Verbosity, width: int) -> list[
 
 
 def evidence(measured: Measured) -> list[str]:
-    """What was measured by what, and which examples the errors are of."""
+    """What measured the uncertainty, and where the errors come from."""
     estimate = measured.estimate
     networks = amount_of(estimate.members, f"{estimate.judged}network", f"{estimate.judged}networks")
     if estimate.estimator.partition(":")[0] == SAVED:
@@ -101,7 +101,7 @@ def hardness(rows: Sequence[ClassRow], estimator: str) -> list[str]:
     """Which classes are harder, and which easier, than their counts say."""
     method = members_method(estimator)
     if method != "naive":  # which may favour classes
-        return [f"The networks were trained by {method}, not naively: uncertainty tells of the method too."]
+        return [f"The networks were trained by {method}, not naively: uncertainty also reflects the method."]
     if len(rows) < 3 or all(row.error is None for row in rows):
         return []
     if len({row.count for row in rows}) == 1:
@@ -123,7 +123,7 @@ def rank_correlations(measured: Measured, verbosity: Verbosity) -> list[str]:
     known = [f"{name} {figure(value, 2)}" for name, value in values.items() if value is not None]
     if not known:
         return []
-    few = f" ({len(rows)} classes are few for it)" if len(rows) < MEANINGFUL else ""
+    few = f" (only {len(rows)} classes)" if len(rows) < MEANINGFUL else ""
     return [f"Rank correlation with the {measured.estimate.judged}class errors: {', '.join(known)}{few}."]
 
 
@@ -139,10 +139,10 @@ def advice(measured: Measured) -> list[str]:
     poor = "Uncertainty says little about the class errors"
     train = measured.dataset.train
     if train.is_images and train.repeats:
-        return [f"{poor}: networks are surest of images that repeat, which 'cu check' lists."]
+        return [f"{poor}: networks are most certain about repeated images, which 'cu check' lists."]
     if measured.estimate.estimator.partition(":")[0] in ("out-of-fold", SAVED):  # what made a file nobody knows
         return []
-    return [f"{poor}: networks know what they were trained on. --estimator out-of-fold asks about unseen examples."]
+    return [f"{poor}: networks know their training examples. --estimator out-of-fold uses unseen ones."]
 
 
 def notes(measured: Measured) -> list[str]:
@@ -197,5 +197,5 @@ def beyond_counts(comparison: EstimatorComparison, width: int) -> list[str]:
             "error": figure(row.error_beyond, 3),
         }
         table.append(cells)
-    heading = "The same beyond the counts, whose ranks are regressed out:"
+    heading = "The same with the ranks of the counts regressed out:"
     return [heading, *table_lines(*cells_in_order(table), width, words=["score"])]

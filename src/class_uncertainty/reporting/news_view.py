@@ -1,4 +1,4 @@
-"""What is known where a command is stopped."""
+"""What is known when a command is stopped."""
 
 from collections.abc import Sequence
 

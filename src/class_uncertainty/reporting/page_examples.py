@@ -32,7 +32,7 @@ PICTURE_BYTES = 2_500_000  # of all pictures
 NAME_BYTES = 1_000_000  # of all names and links
 ALL_BYTES = PICTURE_BYTES + NAME_BYTES + 60 * MOST  # with the numbers of each example
 PIXELS = 128  # of a picture's side
-BEFORE = "These are {}, as predicted before the fix by a network that never saw them, of the first seed."
+BEFORE = "These are {}, as predicted before the fix by a network of the first seed that never saw them."
 UNSEEN = "These are training examples, as predicted by networks that never saw them."
 SEEN = "These are training examples, as predicted by networks that may have been trained on them."
 

@@ -57,7 +57,8 @@ def _threshold(predicted: Predicted) -> list[str]:
     false_alarm = predicted.costs[other, rarer] - predicted.costs[other, other]
     if missed + false_alarm <= 0:
         return []
-    return [f"That is {predicted.classes[rarer]} from a probability of {false_alarm / (false_alarm + missed):.2g} on."]
+    threshold = false_alarm / (false_alarm + missed)
+    return [f"So {predicted.classes[rarer]} is predicted at a probability of {threshold:.2g} or more."]
 
 
 def score_sentences(predicted: Predicted, everything: bool = False) -> list[str]:
@@ -137,18 +138,18 @@ def adjust_lines(
     if unseen:
         how += f", temperature {adjustment.temperature:.3g}, chosen on {adjusted.unseen:,} unseen examples"
     if adjusted.has_class_bias:
-        how += ", with a bias fitted to each class"
+        how += ", with a fitted bias for each class"
     elif bias:
-        how += ", without a bias for each class, which did not help"
+        how += ", without a bias for each class, since it did not help"
     purpose = PRIORS.get(prior, f"the prior {prior}")
     lines = labelled_lines("How", f"{how}; for {purpose}", width)
     if adjusted.before and adjusted.judged_on == unseen:
-        lines += labelled_lines("!", "The predictions have no labels: errors are of the unseen examples", width)
+        lines += labelled_lines("!", "The predictions have no labels: errors are on the unseen examples", width)
     if adjusted.absent:
         classes = listed([str(c) for c in adjusted.absent], LISTED)
-        lines += labelled_lines("!", f"Without unseen examples, and so without a say in that: class {classes}", width)
+        lines += labelled_lines("!", f"Ignored by that choice, for lack of unseen examples: class {classes}", width)
     changed = f"{adjusted.changed:,} of {amount_of(len(adjusted.probabilities), 'prediction', 'predictions')}"
-    lines += labelled_lines("Class", f"{adjusted.rule}; another one than before in {changed}", width)
+    lines += labelled_lines("Class", f"{adjusted.rule}; changed in {changed}", width)
     return in_blocks([*blocks, [*lines, *ending]], width)
 
 

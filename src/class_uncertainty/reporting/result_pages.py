@@ -1,4 +1,4 @@
-"""What a measurement and a comparison show on a page, whether they were just made or come from the store."""
+"""The pages of a measurement and of a comparison, new or from the store."""
 
 import shlex
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ NAMED = 3  # classes in a sentence
 SHARES = "share of the sum over all classes, %"
 ERRORS = "class-mean error, %"
 COLUMNS = "A gain is clear or noise by its interval over the seeds, corrected for the number of rows. "
-COLUMNS += "Trainings are all that lead to one network, in units of one naive training."
+COLUMNS += "Trainings are all those behind one network, in units of one naive training."
 DISPUTED = "Disputed: how much of the uncertainty is disagreement between networks."
 
 
@@ -97,7 +97,7 @@ def _class_chart(ranked: Sequence[ClassRow]) -> Chart:
         uncertainty = 100 * row.uncertainty
         text = f"{rarity:.1f} → {uncertainty:.1f}" if has_counts else f"{uncertainty:.1f}"
         rows.append(Row(row.name, uncertainty, text, start=rarity if has_counts else None))
-    caption = "Each class’s share of the sum, by its training count and by how uncertain networks are about it."
+    caption = "Each class’s share of the sum, by its training count and by its uncertainty."
     legend = "○ by the counts  ● by uncertainty" if has_counts else ""
     return row_chart("classes", rows, SHARES, caption, legend=legend)
 
@@ -222,15 +222,15 @@ def _mean_text(row: MethodRow) -> str:
 
 
 def threshold_block(two: TwoClasses, name: str) -> Block:
-    """Precision and recall of the positive class, by the probability from which it is predicted."""
+    """Precision and recall of the positive class, by threshold."""
     curves = [
         Series("precision", [(one.probability, one.precision, "") for one in two.curve], has_dots=False),
         Series("recall", [(one.probability, one.recall, "") for one in two.curve], has_dots=False),
     ]
-    text = f"A lower probability finds more of {name}, with more false alarms."
-    caption = f"Precision and recall of {name}, by the probability from which it is predicted."
+    text = f"A lower threshold finds more of {name}, with more false alarms."
+    caption = f"Precision and recall of {name}, by threshold."
     if two.threshold is not None:
         text += f" The decisions here predict it from {two.threshold:.2g} on."
-    across = axis_from_zero(f"probability of {name} from which on it is predicted", 1.0)
+    across = axis_from_zero(f"threshold: lowest probability at which {name} is predicted", 1.0)
     chart = curve_chart("threshold", curves, across, axis_from_zero("percent", 100.0), caption)
-    return Block("From which probability on?", [text], chart)
+    return Block("Choosing a threshold", [text], chart)

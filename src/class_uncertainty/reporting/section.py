@@ -56,7 +56,7 @@ def describe_folds(folds: int, dataset: Dataset | None = None) -> str:
     judged = "each example is judged by a network that never saw it"
     if dataset is not None and (copies := dataset.duplicates):
         what = amount_of(copies, "copy of an example", "copies of examples")
-        judged = f"{what} may be judged by a network that saw the original, so that errors look too low"
+        judged = f"{what} may be judged by a network that saw the original, so errors look too low"
     return f"There is no test split: errors come from {folds} stratified folds, and {judged}."
 
 
@@ -70,6 +70,6 @@ def describe_groups(dataset: Dataset, estimate: Estimate) -> str:
 
 
 def describe_findings(dataset: Dataset) -> list[str]:
-    """What is wrong with the data, but for what changes little."""
+    """Problems in the data, without those that change little."""
     sentences = [str(finding) for finding in check_dataset(dataset).findings if not finding.is_minor]
     return [sentence[:1].upper() + sentence[1:] for sentence in sentences]

@@ -97,7 +97,7 @@ def stored_results(
     """
     stored = store.data()
     if not stored and store.networks:
-        advice = "run the command that made them again, which trains nothing"
+        advice = "repeat the command that made them; it trains nothing again"
         raise InputError(f"store {store.path} has lost the row that names the data of its results: {advice}.")
     names = [data.name for data in stored]
     if only is not None:
@@ -127,7 +127,7 @@ def stored_results(
     if not shown:
         store.check_engine([data.fingerprint for data in stored if only in (None, data.name)])
         known = ", ".join(names) or "nothing"
-        raise InputError(f"store {store.path} has no finished results{of}; it knows of {known}.")
+        raise InputError(f"store {store.path} has no finished results{of}; it has data of {known}.")
     if estimator and estimator not in estimators:
         others = ", ".join(sorted(estimators)) or "none"
         raise InputError(f"store {store.path} has no estimate{of} by {estimator!r}; it has {others}.")
@@ -219,7 +219,7 @@ def _older_fixes(fixes: Sequence[FixReport]) -> str:
     goals = dict.fromkeys(report.goal for report in fixes if report != fixes[-1])
     if not goals:
         return ""
-    return f"Older fixes are left out: goal {', '.join(goals)}. The same 'cu fix' shows one again, and trains nothing."
+    return f"Older fixes are left out: goal {', '.join(goals)}. Repeat a 'cu fix' to show it; nothing is trained."
 
 
 def _stored(store: Store, data: StoredDataset, group: Group, dataset: Dataset | None, estimator: str | None) -> Stored:
@@ -243,7 +243,7 @@ def _stored(store: Store, data: StoredDataset, group: Group, dataset: Dataset | 
     hidden = len(group.results) - len(shown)
     if hidden:
         others = sorted(group.estimators - {measured.estimator if measured else ""})
-        choice = f" Choose one by --estimator {' or '.join(others)}." if others else ""
+        choice = f" Choose one with --estimator {' or '.join(others)}." if others else ""
         notes.append(f"Results not shown, since they used another estimate or score: {hidden}.{choice}")
     if isinstance(measured, Measurement) and measured.imported:
         notes.append("Class uncertainties were added by 'cu results import'.")

@@ -37,7 +37,7 @@ NARROWEST = 13  # characters of a word, such as duplicate=0.3, that stay on one 
 BETWEEN = 3  # characters between the columns of a wide table
 PIPE_WIDTH = 160  # of a wide table that goes to a file or another program
 LINE_WIDTH, WIDEST_LINE = 80, 100  # of a sentence: in a pipe, and on a terminal at most
-MISSING = "-"  # in the place of a number that there is not
+MISSING = "-"  # instead of a number that is not known
 LABEL = 7  # characters of a label before a text, as in 'Kept   '
 FILL = "\N{WORD JOINER}"  # the second cell of a wide character, as 猫; `printable` leaves none in a text
 
@@ -45,7 +45,7 @@ Rows = Sequence[Sequence[str]]
 
 
 class Verbosity(StrEnum):
-    """How much a command says: its last block, its answer, or how that came to be as well."""
+    """How much a command prints: its last block, its answer, or also how it was found."""
 
     QUIET = "quiet"
     NORMAL = "normal"
@@ -78,12 +78,12 @@ def say(*lines: str, width: int | None = None) -> None:
 
 
 def _as_output(text: str) -> str:
-    """The text with +- for ±, where it is read by a program or from a file."""
+    """The text with +- for ± in pipes and files."""
     return text if sys.stdout.isatty() else text.replace("±", "+-")
 
 
 def show_lines(lines: Sequence[str], explain: bool = False) -> None:
-    """Print the answer of a command and, where that is asked for, what its words mean."""
+    """Print the answer of a command and, with --explain, what its words mean."""
     meanings = explained(lines) if explain else []
     say(*lines, *meanings, width=line_width())
 

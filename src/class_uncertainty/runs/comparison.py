@@ -24,8 +24,8 @@ class RateChoice:
 
 
 def chosen_where(data: str | None) -> str:
-    """What learning rates were chosen by, in words: these data, or where there are none folds."""
-    return "by folds of the training split" if data is None else f"on what judges {data}"
+    """How learning rates were chosen, in words: on these data, or by folds."""
+    return "by folds of the training split" if data is None else f"on the test split of {data}"
 
 
 def best_rate(errors: Mapping[float, float | None]) -> float:

@@ -137,7 +137,9 @@ def load_or_evaluate(
     if len(to_train) < len(missing):
         rest = amount_of(len(missing) - len(to_train), "row is", "rows are")
         advice = "'cu results export' writes the rows of each store, and 'cu results import' joins them"
-        raise ShardEnded(f"shard {context.shard} of {context.dataset.name} is trained: {rest} for others; {advice}")
+        raise ShardEnded(
+            f"shard {context.shard} of {context.dataset.name} is trained: {rest} for other shards; {advice}"
+        )
 
     networks = lanes if context.dataset.test else [part for lane in lanes for part in folded(lane)]
     results = [context.store.get(key) for key in keys]

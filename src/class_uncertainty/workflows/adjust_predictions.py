@@ -39,16 +39,16 @@ class AdjustedPredictions:
     adjustment : Adjustment
         What was chosen: tau, bias and temperature, for a prior.
     changed : int
-        Predictions whose class is another one now.
+        Predictions whose class has changed.
     before, after : Scores or None
         How good the predictions with labels are, or the unseen ones where none has any: before by the column `class` of
         a .csv file, or by the most probable classes, after by the classes that follow from the adjusted probabilities.
     judged_on : Path or None
         The file that `before` and `after` are of.
     absent : tuple of int
-        Classes without unseen examples, which had no say in what was chosen.
+        Classes without unseen examples, which the choice ignores.
     unseen : int
-        Unseen examples that it was chosen on.
+        Number of unseen examples used to choose.
     has_class_bias : bool
         Whether a bias beyond tau log N was fitted.
     file : Path or None

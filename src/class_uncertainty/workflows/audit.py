@@ -42,7 +42,7 @@ from class_uncertainty.posthoc.run_changes import RunChanges, read_record, run_c
 from class_uncertainty.posthoc.written_predictions import COLUMN, LABEL, PredictionTable, read_written
 from class_uncertainty.text import amount_of, html_table, interval, listed, number, printable, to_frame
 
-NO_LABELS = "no example has a label: an audit needs true classes, as `truth` of cu.predict where examples have them."
+NO_LABELS = "no example has a label: an audit needs true classes, such as `truth` of cu.predict."
 
 
 def left_out_note(number: int) -> str:
@@ -274,7 +274,7 @@ def audit(
     by_cost: bool = False,
     made_for: ArrayLike | None = None,
 ) -> Audit:
-    """Audit predictions of any framework: what is wrong with which class, and why. Nothing is trained.
+    """Show which classes predictions of any framework fail on, and why. Nothing is trained.
 
     Parameters
     ----------
@@ -294,8 +294,8 @@ def audit(
         Training examples of each class; by default those of the labels, as for out-of-fold predictions.
     prior : array (C,), optional
         How frequent the classes are where the model is used: ECE and NLL are under it, and the figures say what
-        adjusting for it would change. Verdicts do not depend on it. By default ECE and NLL are of the examples as they
-        are.
+        adjusting for it would change. Verdicts do not depend on it. By default ECE and NLL weigh all examples
+        alike.
     decisions : array (N,), optional
         The predicted classes, as labels are given; by default the most probable ones. Errors, confusions, verdicts and
         what adjusting would change are of them; uncertainty and NLL are of the probabilities alone.
@@ -305,8 +305,8 @@ def audit(
     by_cost : bool
         Whether decisions were made by costs, not for the fewest errors: verdicts are then of the most probable classes.
     made_for : array (C,), optional
-        How frequent the classes are that the probabilities hold for, as `prior` of what `cu.predict` returned: ECE and
-        NLL then weigh classes so. By default they are of the examples as they are.
+        The class frequencies that the probabilities hold for, such as `prior` of what `cu.predict` returned; ECE and
+        NLL then weigh classes by it. By default they weigh all examples alike.
 
     Returns
     -------
@@ -533,9 +533,7 @@ def _from_table(path: Path) -> tuple[dict[str, Any], list[str]]:
         arguments["decisions"] = predictions.decisions[rows]
         few = amount_of(other, "example has a more probable class", "examples have a more probable class")
         decided = f"Errors are of the decisions in the column class: {few}, by the probabilities"
-        notes.insert(
-            0, f"{decided}. Uncertainty and NLL are of the probabilities, ECE of those of the decided classes."
-        )
+        notes.insert(0, f"{decided}. Uncertainty and NLL describe the probabilities, ECE those of the decided classes.")
     known = {"counts": predictions.counts, "costs": predictions.costs, "made_for": predictions.prior}
     return arguments | {name: values for name, values in known.items() if values is not None}, notes
 

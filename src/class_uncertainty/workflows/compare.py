@@ -66,19 +66,19 @@ def check_judges(dataset: Dataset, choose_on: Dataset | None) -> None:
     """Refuse learning rates that would be chosen by examples that judge the rows."""
     if dataset.test is None:
         reason = "examples that choose learning rates must not judge them"
-        raise InputError(f"there is no test split, and {reason}: add one, as {advised('test', '0.2')} does.")
+        raise InputError(f"there is no test split, and {reason}: add one with {advised('test', '0.2')}.")
     if choose_on is None:
         return
     given, test, chooses = f"choose_on is {choose_on.name!r}", dataset.test, choose_on.test
     if chooses is None:
-        raise InputError(f"{given}, which has no test split to choose on: add one, as '?test=FILE' does.")
+        raise InputError(f"{given}, which has no test split to choose on: add one with '?test=FILE'.")
     for field, what in (("classes", "classes"), ("shape", "shapes"), ("columns", "columns")):
         if getattr(chooses, field) != getattr(test, field):
             raise InputError(f"{given}, which has other {what} than the data of the rows: they must agree.")
     most = SHARED_IMAGES if test.is_images else SHARED_ROWS
     seen = np.isin(test.digests, np.concatenate([choose_on.train.digests, chooses.digests]))
     if seen.mean() > most or np.isin(chooses.digests, test.digests).mean() > most:
-        others = "name data with other examples, as '?judge=validation', '?test=FILE' or '?validation=N' give them"
+        others = "name data with other examples, such as '?judge=validation', '?test=FILE' or '?validation=N'"
         raise InputError(
             f"{given}, which has {seen.sum():,} of the {len(test):,} examples that judge the rows: {others}."
         )
@@ -234,7 +234,7 @@ def compare(
     retrain_older: bool = False,
     **settings: Unpack[Shared],
 ) -> Comparison:
-    """Train methods side by side, with the same seeds, at the same learning rates or each at the one that suits it.
+    """Train methods with the same seeds, at the same learning rates or each at its best.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def compare(
     label : str, optional
         The column of a DataFrame that has the labels, 'label' by default.
     methods : list of str
-        Names of METHODS or REMEDIES, or longer ones: "cb:beta=0.9", "cb@product+mixup", "cb*5".
+        Names of METHODS or REMEDIES, also with changes: "cb:beta=0.9", "cb@product+mixup", "cb*5".
     seeds : int or list of int
         How many, or which.
     lrs : list of float, optional
@@ -259,16 +259,16 @@ def compare(
         Whether to train each method only at the learning rate with the lowest class-mean error on five folds of the
         training split. It needs a test split. Remedies take the rate of the method they are made of.
     choose_on : Dataset, optional
-        Chooses on the test split of this data set instead, one training for each rate: on validation images, as
-        `cu.load("cifar10-lt:100?validation=500")` has them in place of the test images.
+        Chooses on the test split of this data set instead, one training for each rate: on validation images, such as
+        those of `cu.load("cifar10-lt:100?validation=500")`, which replace the test images.
     against : str
         What the rows are tested against by ASO: "counterpart" tests uncertainty rows against the same rows by
         cardinality; the name of one of the methods tests every other row against it.
     recipe, store, device, budget, progress, profile, force, on
         As for `cu.measure`.
     shard : str, optional
-        "i/n": train only the i-th of n parts of the rows, then raise ShardEnded. Whatever rows depend on, as class
-        uncertainties, every part trains, unless its store has it.
+        "i/n": train only the i-th of n parts of the rows, then raise ShardEnded. Each part also trains what
+        its rows depend on, such as class uncertainties, unless its store has it.
     retrain_older : bool
         Whether to train results of older revisions of a method again; otherwise they count, and are marked.
 

@@ -47,7 +47,7 @@ from class_uncertainty.workflows.search import Search, search
 
 @dataclass(frozen=True, eq=False)
 class Fix:
-    """What `cu.fix` returns: a better network in the place of the naive one.
+    """What `cu.fix` returns: the kept model, and what changed against naive training.
 
     Attributes
     ----------
@@ -153,13 +153,13 @@ def fix(
     label_issues: bool | None = None,
     **settings: Unpack[Shared],
 ) -> Fix:
-    """Train the best network that a number of trainings buys, chosen on examples that the choosing networks never saw.
+    """Compare training methods out-of-fold and keep the best model within a training budget.
 
     Candidates are judged out-of-fold, adjusted for the counts, and dropped early. The best of them, an ensemble of it
     and a student of that ensemble are the steps to choose from. For the goals "overall" and "cost", the naive network
     is kept where the choice is worse on folds that it was not chosen on. Before and after are judged on the test split,
-    or by folds without one. Nothing is chosen on a test split. Without one, whether several kinds are averaged is
-    decided on the same folds, and so are the finalists.
+    on which nothing is chosen. Without a test split, folds judge; the finalists, and whether several kinds are
+    averaged, are then decided on the same folds.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def fix(
     recipe : Recipe, optional
         How to train; by default the one for images or for features.
     candidates : list of str or Candidate, optional
-        What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change `cu list candidates`.
+        What to choose from, such as METHOD?field=value; '+NAME' and '-NAME' change `cu list candidates`.
     goal : str
         What is best: "mean" (class-mean error), "worst" (error of the worst tenth of the classes), "overall" (error
         where classes are as frequent as in training), "cost:FILE.csv" (a matrix of costs) or "prior:FILE".
@@ -180,7 +180,7 @@ def fix(
         "one" network, or an "ensemble" where that is better; by default one, and of tables an ensemble, which averages
         models of several kinds.
     trainings : float, optional
-        What may be spent, in trainings of one naive network; by default 20, or 60 for tables and with the recipe
+        The training budget, in trainings of one naive network; by default 20, or 60 for tables and with the recipe
         "embeddings". Repeats for the ± are not counted.
     seeds : int, optional
         Networks before and after, for the ±; by default 3, and 1 for tables. The network of seed 0 is kept.
@@ -189,7 +189,7 @@ def fix(
     embed_weights : bool
         Whether the saved files hold the weights of the backbone too, where features come from one.
     label_issues : bool, optional
-        Whether to look for wrong labels; by default for images alone, since labels of tables are often facts.
+        Whether to look for wrong labels; by default only for images, since labels of tables are often facts.
     store, device, budget, progress, profile, force, on
         As for `cu.measure`.
 

@@ -133,7 +133,7 @@ def measure(
     recipe : Recipe, optional
         How to train; by default the one for images or for features.
     store : Store or path, optional
-        Results are kept there, and what it has is not trained again.
+        Where results are kept; stored results are not trained again.
     device : str, optional
         "cpu", "cuda" or "mps"; by default the fastest that is there.
     budget : float, optional

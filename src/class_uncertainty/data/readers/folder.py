@@ -103,7 +103,7 @@ def group_of(pattern: str) -> Callable[[str], str | None]:
         raise InputError(f"group {pattern!r} is no regular expression: {error}.") from None
     if expression.groups != 1:
         count = f"{expression.groups} groups in parentheses"
-        raise InputError(f"group {pattern!r} has {count}: give one, as '([a-z]+)', or a separator, as '_'.")
+        raise InputError(f"group {pattern!r} has {count}: give one, such as '([a-z]+)', or a separator, such as '_'.")
     return lambda path: match[1] if (match := expression.search(path)) else None
 
 

@@ -51,7 +51,9 @@ def by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
     unnamed = splits.pop("", [])
     if unnamed and splits:
         named = next(iter(splits.values()))[0]
-        raise InputError(f"{named} names its split and {unnamed[0]} does not: name all, as train-*.parquet, or none.")
+        raise InputError(
+            f"{named} names its split and {unnamed[0]} does not: name all, such as train-*.parquet, or none."
+        )
     return {"train": unnamed} if unnamed else splits
 
 
