@@ -25,7 +25,7 @@ from class_uncertainty.text import printable
 if TYPE_CHECKING:
     from class_uncertainty.workflows.predict import Predicted
 
-PRIOR = "Classes are as frequent as the goal counts them, as in training, equally frequent, or as FILE says."
+PRIOR = "Classes are about as frequent as the goal counts them, as in training, equally frequent, or as FILE says."
 KEEP = "Columns of the table to write beside the predictions, such as an id."
 OUT = "The CSV file to write; by default EXAMPLES-predictions.csv."
 LABEL = "The column to score by; by default that of training, or folders with names of classes."

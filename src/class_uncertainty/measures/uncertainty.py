@@ -132,7 +132,6 @@ def true_class(p: Probabilities, labels: Any) -> ExampleScores:
     return np.maximum(1.0 - np.concatenate(p_true), 0.0)
 
 
-
 def class_uncertainty(p: Probabilities, labels: Tensorlike, score: Callable[..., ExampleScores] = predictive) -> Vector:
     """Mean uncertainty of the examples of each class, not normalised (Eq. 9).
 

@@ -7,10 +7,9 @@ import numpy as np
 
 from class_uncertainty.posthoc.fix_report import NAIVE, FixReport, Rung, RungRow
 from class_uncertainty.posthoc.goal import value_digits
-from class_uncertainty.reporting.terminal import table_lines
+from class_uncertainty.reporting.terminal import MISSING, table_lines
 from class_uncertainty.text import amount_of
 
-MISSING = "-"
 RULE = (
     "The lowest value wins, unless a cheaper candidate is within a standard error of it. "
     "Ties go to the simpler candidate: the earlier in 'cu list candidates'."
