@@ -118,9 +118,7 @@ def test_the_measured_prior_of_a_model_is_only_about_that_of_its_goal(table):
     module.purpose = Purpose.of((54, 6), (0.45, 0.55), goal="mean")
     found = cu.predict(module, table)
     assert found.document()["prior"] == [0.45, 0.55]
-    assert found.meaning == [
-        f"The class is {MOST_PROBABLE}, for classes about as frequent as the goal 'mean' counts them."
-    ]
+    assert "about as frequent as the goal 'mean'" in found.meaning[0]
 
 
 def test_calibration_is_the_same_in_predict_and_in_audit(table):

@@ -244,15 +244,10 @@ class Audit:
         columns = ("class", "train", "test", "error %", "95 %", "precision %", "ECE %", "taken for", "adjusted %")
         cells = []
         for row in self.worst_first:
-            error = (number(row.error), interval(row.low_together, row.high_together))
-            why = (
-                number(row.precision),
-                number(row.ece),
-                row.taken_for or "–",
-                number(row.adjusted),
-                KINDS.get(row.kind, ""),
-            )
-            cells.append((row.name, f"{row.count:,}", f"{row.examples:,}", *error, *why))
+            ends = interval(row.low_together, row.high_together)
+            figures = (number(row.error), ends, number(row.precision), number(row.ece))
+            why = (row.taken_for or "–", number(row.adjusted), KINDS.get(row.kind, ""))
+            cells.append((row.name, f"{row.count:,}", f"{row.examples:,}", *figures, *why))
         return html_table(self.summary, (*columns, f"verdict{self.without_costs}"), cells, self.notes)
 
 
