@@ -27,7 +27,7 @@ def test_the_verdict_comes_last_and_every_class_is_there(run):
     assert " ".join(out.split()).endswith(audited(1, sharpness=1.5).summary)
     assert all(name in out for name in CLASSES)
     assert run("audit now.npz --quiet")[1] == out[out.rindex("\n\n") + 2 :]
-    assert "Imbalance: A class is worse" in run("audit now.npz --explain")[1]
+    assert "Imbalance: A class that is worse" in run("audit now.npz --explain")[1]
     assert run("audit now.npz --quiet --verbose")[0] == 2
 
 

@@ -136,11 +136,8 @@ def _copies_found(dataset: Dataset) -> list[Finding]:
     labels = np.concatenate([split.labels for split in splits])
     _, first, content = np.unique(digests, return_index=True, return_inverse=True)
     original = first[content]  # (N,) the first example of the same content, of training where there is one
-    lowest = np.full(len(first), len(dataset.classes))
-    highest = np.zeros(len(first), dtype=np.int64)
-    np.minimum.at(lowest, content, labels)
-    np.maximum.at(highest, content, labels)
-    has_two_labels = (lowest < highest)[content]
+    pairs = np.unique(content * len(dataset.classes) + labels)  # (content, label) pairs that occur
+    has_two_labels = (np.bincount(pairs // len(dataset.classes)) > 1)[content]
     places = np.arange(len(content))
     is_plain_copy = (original != places) & ~has_two_labels
     is_test = places >= len(train)
