@@ -51,7 +51,7 @@ def run_in(folder: Path) -> Callable[[str], str]:
         ended = subprocess.run(
             ["bash", "-c", programs + command], cwd=folder, env=environment, stdout=-1, stderr=-2, text=True
         )
-        lines = [line.rstrip() for line in ended.stdout.splitlines() if not re.match(r"after \d+:", line)]
+        lines = [line.rstrip() for line in ended.stdout.splitlines() if not re.match(r"\d+:\d\d ", line)]
         return "".join(f"{line}\n" for line in lines)
 
     return run

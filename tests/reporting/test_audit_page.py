@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 from audits import CLASSES, COUNTS, audited, predictions
 from PIL import Image
 
@@ -42,6 +43,27 @@ def test_the_verdict_and_the_classes_come_first():
     rows = table_of(page, "Classes")
     assert [row["Class"] for row in rows] == [row.name for row in audit.worst_first]
     assert [row["Error, %"] for row in rows] == [f"{row.error:.1f}" for row in audit.worst_first]
+
+
+def test_intervals_hold_for_all_classes_at_once():
+    """Against the baseline, too: as the verdicts beside them, on the page and in a notebook."""
+    now, before = audited(1), audited(0)
+    changes = now.against(before)
+    page = audit_page.audit_page(now, changes)
+    for row, shown in zip(now.worst_first, table_of(page, "Classes"), strict=True):
+        ends = f"{row.low_together:.0f} to {row.high_together:.0f}"
+        assert shown["95 % interval"] == ends
+        assert ends in now._repr_html_()
+    for change, shown in zip(changes.classes, table_of(page, "Against the baseline"), strict=True):
+        low, high = (float(end.replace("−", "-")) for end in shown["95 % interval"].split(" to "))
+        assert (low, high) == pytest.approx((change.low_together, change.high_together), abs=0.051)
+
+
+def test_without_a_judged_class_nothing_is_drawn():
+    labels, p = predictions(each=5, sharpness=20.0)
+    page = audit_page.audit_page(cu.audit(labels, p, CLASSES, counts=COUNTS))
+    assert page.chart is None
+    assert "4 classes have fewer than 10 examples" in " ".join(page.blocks[0].text)
 
 
 def test_two_classes_have_figures_and_thresholds_of_their_own():

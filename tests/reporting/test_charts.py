@@ -123,7 +123,10 @@ def test_names_are_text_and_every_mark_has_a_title():
 
 def test_at_most_so_many_rows():
     rows = [Row(f"class {c}", float(c), "") for c in range(40)]
-    assert len(of_class(row_chart("many", rows, "error", ""), "circle", "dot")) == MOST_ROWS
+    chart = row_chart("many", rows, "error", "Errors.")
+    assert len(of_class(chart, "circle", "dot")) == MOST_ROWS
+    assert chart.caption == f"Errors. {40 - MOST_ROWS} more are in the table alone."
+    assert row_chart("few", rows[:MOST_ROWS], "error", "Errors.").caption == "Errors."
 
 
 @pytest.mark.parametrize("highest", [0.0, 1e-4, 0.7, 1.0, 5.0, 9.99, 12.3, 100.0, 15_003.0, float("nan")])

@@ -82,6 +82,8 @@ def test_the_last_sentence_names_what_is_clear():
         ({"naive": (10.0, 10.0), "cb-rs": (8.0, 8.0)}, "same networks", ""),
         ({"naive": (10.0, 12.0), "cb-rs": (12.0, 10.0)}, "--seeds", "noise"),
         ({"naive": (10.0, 12.0)}, "11.00", ""),
+        ({"naive": (10.0, 12.0), "cb-rs": (8.0, 10.0)}, "seeds do not tell", ""),
+        ({"naive": (10.3, 17.9), "cb-rs": (8.3, 15.9)}, "seeds do not tell", ""),
     ],
 )
 def test_what_seeds_do_not_tell_is_not_called_clear(errors, fact, word):
@@ -89,6 +91,15 @@ def test_what_seeds_do_not_tell_is_not_called_clear(errors, fact, word):
     assert fact in " ".join(compare_lines(comparison(errors), QUIET, 80))
     assert "clear" not in " ".join(line for line in lines if line.startswith("  "))
     assert ("noise" in " ".join(lines[:-2])) == (word == "noise")
+
+
+def test_one_common_seed_does_not_tell_and_is_not_called_the_same_network():
+    """The second run of cb-rs diverged."""
+    lost = make_result(cu.Lane("cb-rs", 1), scores=None, diverged=1, loss=float("nan"))
+    results = (*results_of({"naive": (10.0, 11.0), "cb-rs": (8.0,)}), lost)
+    last = " ".join(compare_lines(Comparison(SPLIT, results, None), QUIET, 80))
+    assert "seeds do not tell" in last
+    assert "same networks" not in last
 
 
 def test_deterministic_methods_have_no_deviation():

@@ -23,9 +23,9 @@ PREDICTED = cu.Predicted(
     ("no", "yes"),
     P,
     ["no", "yes", "yes", "no"],
-    np.array([0.5, 0.5]),
-    Purpose.of((99, 1), (0.5, 0.5), goal="mean"),
-    meaning=["The class is the most probable one, for the prior of the goal 'mean'."],
+    np.array([0.45, 0.55]),
+    Purpose.of((99, 1), (0.45, 0.55), goal="mean"),
+    meaning=["The class is the most probable one, for some prior."],
 )
 SCORED = replace(
     PREDICTED,
@@ -51,7 +51,7 @@ def test_five_lines_without_a_note():
     ]
     assert predict_lines(PREDICTED, QUIET, 80, FILES) == lines[-1:]
     assert "no (2), yes (2)" in lines[0]
-    assert "'mean'" in lines[1]
+    assert PREDICTED.meaning[0] in lines[1]
 
 
 def test_the_examples_with_the_lowest_probabilities_are_named():
@@ -70,6 +70,8 @@ def test_costs_name_the_threshold_of_the_rarer_class():
     assert "yes is predicted at a probability of 0.1 or more" in " ".join(predict_lines(by_cost, NORMAL, 80))
     rarer = replace(by_cost, purpose=Purpose.of((1, 99), (0.5, 0.5)))
     assert "no is predicted at a probability of 0.9 or more" in " ".join(predict_lines(rarer, NORMAL, 80))
+    for costs in (1 - np.eye(2), np.zeros((2, 2))):
+        assert "at a probability" not in " ".join(predict_lines(replace(PREDICTED, costs=costs), NORMAL, 100))
 
 
 def test_verbose_adds_a_line_for_each_class():

@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from class_uncertainty import InputError, aso
+from class_uncertainty.runs.significance import paired_differences, tells_chance
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 scores = st.lists(st.integers(0, 40).map(float), min_size=1, max_size=9)
@@ -140,6 +141,14 @@ def test_epsilon_against_deepsig(case):
     finally:
         np.random.set_state(state)
     assert aso(a, b) == pytest.approx(theirs, abs=0.06)
+
+
+def test_equal_gains_do_not_tell_chance_however_they_are_rounded():
+    equal = paired_differences({0: 8.3, 1: 15.9}, {0: 10.3, 1: 17.9})
+    assert np.ptp(equal) > 0
+    assert not tells_chance(equal)
+    assert tells_chance(equal + np.array([0, 1e-3]))
+    assert not tells_chance(equal[:1])
 
 
 def test_few_scores_come_with_a_warning():

@@ -252,4 +252,4 @@ def test_a_table_whose_cost_does_not_fall_keeps_its_naive_model(cancer, tmp_path
     guesses = decide(p, np.array([[0.0, 1.0], [10.0, 0.0]]))
     assert fixed.model.predict(inputs).tolist() == [table.classes[guess] for guess in guesses]
     file = Path(goal.removeprefix("cost:")).with_name("table.csv")
-    assert list(cu.predict(fixed.files[0], file).guesses) == fixed.model.predict(inputs).tolist()
+    assert list(cu.predict(fixed.files[0], file).labels) == fixed.model.predict(inputs).tolist()

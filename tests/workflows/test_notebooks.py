@@ -1,5 +1,7 @@
 """Results in notebooks and as DataFrames."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -34,7 +36,14 @@ def test_comparison(dataset):
     frame = comparison.to_frame()
     assert list(frame["method"]) == ["naive", "cb"]
     assert list(frame["error"]) == [row.error for row in comparison.rows]
-    assert f"{comparison.rows[1].error:.2f}" in comparison._repr_html_()
+    html = comparison._repr_html_()
+    assert f"{comparison.rows[1].error:.2f}" in html
+    over_other = replace(comparison.rows[1], gain=1.25, compared_gain=2.75, compared_with="dro")
+    vars(comparison)["rows"] = (comparison.rows[0], over_other)
+    html = comparison._repr_html_()
+    assert "+2.75" in html
+    assert "dro" in html
+    assert "+1.25" not in html
     assert repr(comparison) == f"Comparison({dataset!r}, 2 rows, 2 results)"
 
 

@@ -113,6 +113,14 @@ def test_a_file_of_predictions_has_one_prior(table, name, costs):
     assert ("cost" in document["rule"]) == (costs is not None)
 
 
+def test_the_measured_prior_of_a_model_is_only_about_that_of_its_goal(table):
+    module = cu.restore("model")
+    module.purpose = Purpose.of((54, 6), (0.45, 0.55), goal="mean")
+    found = cu.predict(module, table)
+    assert found.document()["prior"] == [0.45, 0.55]
+    assert "about as frequent as the goal 'mean'" in found.meaning[0]
+
+
 def test_calibration_is_the_same_in_predict_and_in_audit(table):
     """For one file and one prior: of the decided classes, with classes weighed by the prior of the probabilities."""
     module = cu.restore("model")

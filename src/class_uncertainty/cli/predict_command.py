@@ -25,7 +25,7 @@ from class_uncertainty.text import printable
 if TYPE_CHECKING:
     from class_uncertainty.workflows.predict import Predicted
 
-PRIOR = "Class frequencies to predict for: those of the goal, of training, equal ones, or those in FILE."
+PRIOR = "Class frequencies to predict for: about those of the goal, those of training, equal ones, or those in FILE."
 KEEP = "Columns of the table to write beside the predictions, such as an id."
 OUT = "The CSV file to write; by default EXAMPLES-predictions.csv."
 LABEL = "The column to score by; by default that of training, or folders with names of classes."

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data.class_names import twins_found
 from class_uncertainty.data.dataset import Dataset, LeftOut, unjudged_found
-from class_uncertainty.data.examples import Data
+from class_uncertainty.data.examples import Data, label_conflicts
 from class_uncertainty.data.finding import KINDS, Finding
 from class_uncertainty.data.frame_sources import dataset_from
 from class_uncertainty.data.sources import SOURCES
@@ -136,11 +136,8 @@ def _copies_found(dataset: Dataset) -> list[Finding]:
     labels = np.concatenate([split.labels for split in splits])
     _, first, content = np.unique(digests, return_index=True, return_inverse=True)
     original = first[content]  # (N,) the first example of the same content, of training where there is one
-    lowest = np.full(len(first), len(dataset.classes))
-    highest = np.zeros(len(first), dtype=np.int64)
-    np.minimum.at(lowest, content, labels)
-    np.maximum.at(highest, content, labels)
-    has_two_labels = (lowest < highest)[content]
+    pairs = np.unique(content * len(dataset.classes) + labels)  # (content, label) pairs that occur
+    has_two_labels = (np.bincount(pairs // len(dataset.classes)) > 1)[content]
     places = np.arange(len(content))
     is_plain_copy = (original != places) & ~has_two_labels
     is_test = places >= len(train)
@@ -155,17 +152,14 @@ def _copies_found(dataset: Dataset) -> list[Finding]:
 def _two_labels_found(dataset: Dataset, places: NDArray, content: NDArray, labels: NDArray) -> Finding | None:
     if not len(places):
         return None
-    shown: dict[int, dict[int, str]] = {}  # by content, the first example of each label
-    for place in places.tolist():
-        class_name = dataset.classes[labels[place]]
-        by_label = shown.setdefault(int(content[place]), {})
-        by_label.setdefault(int(labels[place]), f"{_name_at(dataset, place)} ({in_list(class_name)})")
-    examples = tuple(" = ".join(by_label.values()) for by_label in shown.values())
-    sentence = amount_of(len(shown), f"{_noun(dataset)} carries two labels", f"{_noun(dataset)}s carry two labels")
+    names = [f"{_name_at(dataset, place)} ({in_list(dataset.classes[labels[place]])})" for place in places.tolist()]
+    conflicts = label_conflicts(content[places].tolist(), labels[places].tolist())
+    examples = tuple(" = ".join(names[i] for i in alike) for alike in conflicts)
+    sentence = amount_of(len(examples), f"{_noun(dataset)} carries two labels", f"{_noun(dataset)}s carry two labels")
     advice = "correct the labels"
     if not dataset.train.shows_pictures:
         advice = "no model can tell these apart, so check the labels"
-    return Finding("two-labels", sentence, advice, len(shown), examples)
+    return Finding("two-labels", sentence, advice, len(examples), examples)
 
 
 def _test_copies_found(dataset: Dataset, copies: NDArray, original: NDArray) -> Finding | None:

@@ -1,7 +1,7 @@
 """Data: examples with labels."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -409,6 +409,14 @@ def row_digests(inputs: NDArray) -> NDArray[np.void]:
     """(N,) a hash of each row."""
     hashes = [hashlib.blake2b(np.ascontiguousarray(row).data, digest_size=16).digest() for row in inputs]
     return np.frombuffer(b"".join(hashes), dtype="V16")
+
+
+def label_conflicts(contents: Sequence[Hashable], labels: Sequence[int]) -> list[tuple[int, ...]]:
+    """Of each content under several labels, the place of the first example of each label."""
+    first_of: dict[Hashable, dict[int, int]] = {}
+    for place, (content, label) in enumerate(zip(contents, labels, strict=True)):
+        first_of.setdefault(content, {}).setdefault(label, place)
+    return [tuple(places.values()) for places in first_of.values() if len(places) > 1]
 
 
 def inputs_digest(digests: NDArray[np.void]) -> str:

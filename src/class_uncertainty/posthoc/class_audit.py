@@ -23,7 +23,7 @@ from class_uncertainty.metrics import (
 )
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.calibration import cross_fitted
-from class_uncertainty.posthoc.diagnosis import Tally, diagnose
+from class_uncertainty.posthoc.diagnosis import UNJUDGED, Tally, diagnose
 from class_uncertainty.posthoc.error_changes import ErrorChange, Price, change_of_mean, price
 from class_uncertainty.posthoc.evaluation import FIGURES as TWO_CLASS_FIGURES
 from class_uncertainty.posthoc.evaluation import TwoClasses, two_classes
@@ -61,9 +61,14 @@ class AuditedClass:
     kind: str  # of the verdict, a key of KINDS; "" where nothing is wrong
     verdict: str  # one sentence
     precision: float | None = None  # of the predictions of the class; None in audits of earlier versions
-    # of the error's interval that holds for all judged classes at once, as verdicts do; None in earlier versions
+    # of the error's interval that holds for all judged classes at once, as verdicts do; None without examples
     low_together: float | None = None
     high_together: float | None = None
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether there is a handful of examples; a class that is clearly worse needs none."""
+        return self.examples >= intervals.HANDFUL or self.kind not in ("", *UNJUDGED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,8 +297,8 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
             kind=cause.kind,
             verdict=cause.text,
             precision=None if np.isnan(precisions[c]) else float(precisions[c]),
-            low_together=float(together[0][c]),
-            high_together=float(together[1][c]),
+            low_together=float(together[0][c]) if present else None,
+            high_together=float(together[1][c]) if present else None,
         )
         rows.append(row)
     figures = _figures(judged, tally, classwise, issues, changes.mean, taus)

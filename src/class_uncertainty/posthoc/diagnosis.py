@@ -11,7 +11,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.measures.uncertainty import check_labels, check_rows_or_members
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.adjustment import adjust
-from class_uncertainty.posthoc.intervals import LEVEL, design_effects, design_effects_of_rest, level_of_all
+from class_uncertainty.posthoc.intervals import HANDFUL, LEVEL, design_effects, design_effects_of_rest, level_of_all
 from class_uncertainty.text import amount_of, decimal, enumerated, in_list
 
 APART = 5.0  # percentage points by which a class must be worse than the others to be spoken of,
@@ -249,10 +249,11 @@ def nothing_wrong(error: float) -> str:
 def verdict_summary(worse: Sequence[tuple[str, str]], classes: int, error: float, unjudged: int = 0) -> str:
     """All verdicts in a sentence: of so many classes, those that are clearly worse, with what each is in words.
 
-    Where none is, it says first whether most classes are `unjudged`, with too few examples.
+    Where none is, it says first whether most classes are `unjudged`, with fewer than a HANDFUL of examples.
     """
     if not worse and unjudged > MOSTLY * classes:
-        return f"{unjudged:,} of {classes:,} classes have too few examples to be judged; no other is clearly worse."
+        few = f"{unjudged:,} of {classes:,} classes have fewer than {HANDFUL} examples"
+        return f"{few} and are not judged; no other is clearly worse."
     if not worse:
         return nothing_wrong(error)
     named = enumerated([f"{in_list(name)} ({kind})" for name, kind in worse], NAMED)

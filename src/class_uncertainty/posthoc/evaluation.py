@@ -62,11 +62,11 @@ def two_classes(
     f1 = 2 * decided.prod(axis=1) / np.where(sums > 0, sums, 1)
     areas = [(roc_area(of_seed, is_positive), average_precision(of_seed, is_positive)) for of_seed in scores]
     precision, recall, mean_f1, auc, average = (100 * np.column_stack([decided, f1, areas]).mean(axis=0)).tolist()
-    threshold = _threshold(costs, positive) if decisions is None else None
+    from_probability = threshold(costs, positive) if decisions is None else None
     thresholds, precisions, recalls = _points(scores[0], is_positive, POINTS)
     columns = (side.tolist() for side in (thresholds, 100 * precisions, 100 * recalls))
     curve = tuple(Threshold(*point) for point in zip(*columns, strict=True))
-    return TwoClasses(positive, precision, recall, mean_f1, auc, average, threshold, curve)
+    return TwoClasses(positive, precision, recall, mean_f1, auc, average, from_probability, curve)
 
 
 def roc_area(scores: NDArray[np.float64], is_positive: NDArray[np.bool_]) -> float:
@@ -98,8 +98,8 @@ def _points(scores: NDArray[np.float64], is_positive: NDArray[np.bool_], most: i
     return scores[order][ends], hits[ends] / (ends + 1), hits[ends] / hits[-1]
 
 
-def _threshold(costs: NDArray[np.float64] | None, positive: int) -> float:
-    """Where both predictions are expected to cost the same."""
+def threshold(costs: NDArray[np.float64] | None, positive: int) -> float:
+    """The probability of the positive class from which both predictions are expected to cost the same."""
     if costs is None:
         return 0.5
     other = 1 - positive

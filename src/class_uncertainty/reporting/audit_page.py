@@ -8,15 +8,8 @@ from class_uncertainty.checks import check
 from class_uncertainty.io import origin
 from class_uncertainty.posthoc.class_audit import CONFUSIONS
 from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS
-from class_uncertainty.posthoc.intervals import HANDFUL
 from class_uncertainty.posthoc.run_changes import RunChanges
-from class_uncertainty.reporting.audit_view import (
-    FIGURE_COLUMNS,
-    change_sentences,
-    figure_rows,
-    interval_together,
-    is_left_out,
-)
+from class_uncertainty.reporting.audit_view import FIGURE_COLUMNS, change_sentences, figure_rows, not_judged
 from class_uncertainty.reporting.charts import Chart, Row, row_chart
 from class_uncertainty.reporting.page import (
     MISSING,
@@ -34,12 +27,11 @@ from class_uncertainty.reporting.page import (
 )
 from class_uncertainty.reporting.page_examples import audit_examples
 from class_uncertainty.reporting.result_pages import threshold_block
-from class_uncertainty.text import amount_of, listed
+from class_uncertainty.text import amount_of
 from class_uncertainty.workflows.audit import Audit
 
 MOST_CONFUSIONS = 500
 MOST_ISSUES = 500
-NAMED = 5  # classes in a sentence
 ADJUSTING = (
     "Adjusting: the cross-validated change of the error, in points, by correcting for the training counts alone."
 )
@@ -140,16 +132,18 @@ def _gate_notes(gate: Gate) -> list[str]:
     return []
 
 
-def _error_chart(audit: Audit) -> Chart:
+def _error_chart(audit: Audit) -> Chart | None:
     worse = {row.name for row in audit.verdicts}
     rows = []
     for row in audit.worst_first:
-        if row.error is None or is_left_out(row):
+        if row.error is None or not row.is_judged:
             continue
-        low, high = interval_together(row)
+        ends = {"low": row.low_together, "high": row.high_together}
         about = f"{row.error:.1f} % of {row.examples:,} examples"
         tone = "bad" if row.name in worse else ""
-        rows.append(Row(row.name, row.error, f"{row.error:.1f}", low=low, high=high, tone=tone, about=about))
+        rows.append(Row(row.name, row.error, f"{row.error:.1f}", **ends, tone=tone, about=about))
+    if not rows:
+        return None
     return row_chart("errors", rows, "error, %", CHART, reference=audit.figures.error)
 
 
@@ -168,17 +162,14 @@ def _class_block(audit: Audit, places: Mapping[str, str]) -> Block:
     text = ["Choose a class to see its examples."]
     if audit.by_cost:
         text.append(BY_COST)
-    few = [row.name for row in audit.worst_first if is_left_out(row)]
-    if few:
-        verb = amount_of(len(few), "class has", "classes have")
-        text.append(f"{verb} fewer than {HANDFUL} examples and cannot be judged: {listed(few, NAMED)}.")
+    text += not_judged(audit)
     rows = [
         {
             "Class": text_cell(row.name, places[row.name]),
             "Training examples": number_cell(row.count, 0),
             "Examples": number_cell(row.examples, 0),
             "Error, %": number_cell(row.error),
-            "95 % interval": interval_cell(*interval_together(row)),
+            "95 % interval": interval_cell(row.low_together, row.high_together),
             f"Verdict{audit.without_costs}": text_cell(KINDS[row.kind]) if row.kind else Cell(MISSING),
             "Taken for": text_cell(f"{row.taken_for} ({row.taken_share:.0f} %)") if row.taken_for else Cell(MISSING),
         }
@@ -217,7 +208,7 @@ def _change_block(changes: RunChanges, places: Mapping[str, str]) -> Block:
             "Before, %": number_cell(row.before),
             "After, %": number_cell(row.after),
             "Change": number_cell(row.change, 1, "+", tones.get(row.name, "")),
-            "95 % interval": interval_cell(row.low, row.high, 1, "+"),
+            "95 % interval": interval_cell(row.low_together, row.high_together, 1, "+"),
         }
         for row in changes.classes
     ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from class_uncertainty.posthoc.class_audit import AuditedClass, Taus
+from class_uncertainty.posthoc.class_audit import Taus
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.error_changes import ErrorChange
 from class_uncertainty.posthoc.evaluation import FIGURES
@@ -53,7 +53,7 @@ def class_table(audit: Audit, everything: bool, width: int) -> list[str]:
     Intervals hold for all judged classes at once, as the verdicts do.
     """
     rows = audit.worst_first
-    judged = [row for row in rows if not is_left_out(row)]
+    judged = [row for row in rows if row.is_judged]
     shown = rows if everything else judged[:MOST_CLASSES]
     verdict = f"verdict{audit.without_costs}"
     table = []
@@ -64,7 +64,7 @@ def class_table(audit: Audit, everything: bool, width: int) -> list[str]:
             "train": f"{row.count:,}",
             "test": f"{row.examples:,}",
             "error %": figure(row.error),
-            "95 % interval": span(*interval_together(row)),
+            "95 % interval": span(row.low_together, row.high_together),
             "taken for": taken_for,
             verdict: KINDS.get(row.kind, ""),
         }
@@ -73,25 +73,14 @@ def class_table(audit: Audit, everything: bool, width: int) -> list[str]:
     if not everything and len(judged) > len(shown):
         more = amount_of(len(judged) - len(shown), "more class has a lower error", "more classes have lower errors")
         lines.append(f"  {more} (--verbose)")
-    few = [row for row in rows if is_left_out(row)]
-    if few:
-        verb = "has" if len(few) == 1 else "have"
-        lines.append(f"  {amount_of(len(few), 'class', 'classes')} {verb} fewer than {HANDFUL} examples: not judged")
-    return lines
+    return lines + [f"  {sentence}" for sentence in not_judged(audit)]
 
 
-def is_left_out(row: AuditedClass) -> bool:
-    """Whether a class has too few examples to be judged and was not found to be worse."""
-    return row.examples < HANDFUL and row.kind in ("", "unknown", "easy")
-
-
-def interval_together(row: AuditedClass) -> tuple[float | None, float | None]:
-    """The interval of the error that holds for all judged classes at once, as the verdicts do."""
-    if row.error is None:
-        return None, None
-    if row.low_together is None:  # audited by an earlier version
-        return row.low, row.high
-    return row.low_together, row.high_together
+def not_judged(audit: Audit) -> list[str]:
+    """Which classes have too few examples, in a sentence; nothing where none has."""
+    few = [row.name for row in audit.worst_first if not row.is_judged]
+    verb = amount_of(len(few), "class has", "classes have")
+    return [f"{verb} fewer than {HANDFUL} examples, not judged: {listed(few, LISTED)}."] if few else []
 
 
 def figure_rows(audit: Audit, everything: bool) -> list[list[str]]:
@@ -107,8 +96,6 @@ def figure_rows(audit: Audit, everything: bool) -> list[list[str]]:
             if field == "auc" and not everything:
                 continue
             rows.append([f"{word} of {name} %", figure(getattr(of.two, field)), ""])
-        if of.two.threshold is not None:
-            rows.append([f"threshold of p({name})", f"{of.two.threshold:.2g}", ""])
     if of.mean_cost is not None:
         rows.append([of.cost_name.lower(), f"{of.mean_cost:.4g}", ""])
     if of.least_cost is not None:
@@ -175,12 +162,13 @@ def label_sentences(audit: Audit) -> list[str]:
     sentences = []
     copies = audit.label_conflicts
     if copies:
-        pairs = []
-        for i, k in copies[:LISTED]:
-            labels = [in_list(audit.classes[audit.labels[place]].name) for place in (i, k)]
-            pairs.append(f"{in_list(audit.name_of(i))} ({labels[0]}) = {in_list(audit.name_of(k))} ({labels[1]})")
+        alike = []
+        for places in copies[:LISTED]:
+            labels = [audit.classes[audit.labels[i]].name for i in places]
+            named = [f"{in_list(audit.name_of(i))} ({in_list(label)})" for i, label in zip(places, labels, strict=True)]
+            alike.append(" = ".join(named))
         number = amount_of(len(copies), "image has", "images have")
-        sentences.append(f"{number} two labels: {enumerated(pairs, LISTED, len(copies))}.")
+        sentences.append(f"{number} two labels: {enumerated(alike, LISTED, len(copies))}.")
     if audit.noise is None or not audit.figures.label_issues:
         return sentences
     issues = []
@@ -188,8 +176,8 @@ def label_sentences(audit: Audit) -> list[str]:
         label, guess = (audit.classes[side[i]].name for side in (audit.labels, audit.noise.guesses))
         issues.append(f"{in_list(audit.name_of(i))} ({in_list(label)}: {in_list(guess)}?)")
     number = amount_of(audit.figures.label_issues, "label is", "labels are")
-    named = enumerated(issues, LISTED, audit.figures.label_issues)
-    return [*sentences, f"{number} more likely wrong than right: {named}."]
+    shown = enumerated(issues, LISTED, audit.figures.label_issues)
+    return [*sentences, f"{number} more likely wrong than right: {shown}."]
 
 
 def changed_text(change: ErrorChange) -> str:

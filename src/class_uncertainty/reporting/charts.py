@@ -14,7 +14,7 @@ from html import escape
 from itertools import pairwise
 from pathlib import Path
 
-from class_uncertainty.text import printable
+from class_uncertainty.text import amount_of, printable
 
 MOST_ROWS = 15
 WIDTH = 720  # pixels of a chart in a file of its own; in the page it is as wide as there is room
@@ -96,9 +96,11 @@ def row_chart(
 ) -> Chart:
     """A line for each of the first rows: a ring where it started, a dot at its value, a bar for its interval.
 
-    A dashed line stands at the reference.
+    A dashed line stands at the reference. The caption counts the rows that are not drawn.
     """
-    rows = rows[:MOST_ROWS]
+    if len(rows) > MOST_ROWS:
+        caption += f" {amount_of(len(rows) - MOST_ROWS, 'more is', 'more are')} in the table alone."
+        rows = rows[:MOST_ROWS]
     ends = [end for row in rows for end in row.ends if math.isfinite(end)]
     axis = axis_from_zero(title, max([*ends, reference or 0.0], default=0.0))
     top = LEGEND if legend else 8

@@ -92,13 +92,13 @@ def conclusion(rows: Sequence[MethodRow]) -> str:
     tested = [row for row in compared if row.is_clear is not None]
     if not compared:
         return f"{lowest}."
-    if not tested and max(row.runs for row in compared) < 2:
-        return f"{lowest}; one seed cannot tell a gain from noise: --seeds {TOLD} may."
-    if not tested:
+    if not tested and all(row.seedless for row in compared):
         return f"{lowest}; every seed gives the same networks, so no gain can be tested."
+    more = f": --seeds {TOLD} may show more" if min(row.runs for row in tested or compared) < TOLD else ""
+    if not tested:
+        return f"{lowest}; the seeds do not tell a gain from noise{more}."
     clear = [row for row in tested if row.is_clear]
     if not clear:
-        more = f": --seeds {TOLD} may show more" if min(row.runs for row in tested) < TOLD else ""
         return f"{lowest}; no gain is clear{more}."
     phrases = []
     for word, sign in (("better", 1), ("worse", -1)):

@@ -164,10 +164,11 @@ def _tone(change: ClassChange) -> str:
 
 def _change_chart(view: FixView) -> Chart | None:
     """The classes that the view shows and then others, up to a number, the largest error before first."""
-    drawn = [*view.shown, *view.others][:MOST_ROWS]
-    if not drawn:
+    judged = [*view.shown, *view.others]
+    if not judged:
         return None
-    rows = [_chart_row(change, view) for change in sorted(drawn, key=attrgetter("before"), reverse=True)]
+    drawn = sorted(judged[:MOST_ROWS], key=attrgetter("before"), reverse=True)
+    rows = [_chart_row(change, view) for change in [*drawn, *judged[MOST_ROWS:]]]
     caption = (
         "Error of each class before and after. A bar is the 95 % interval of the change, added to the error before."
     )
@@ -175,9 +176,6 @@ def _change_chart(view: FixView) -> Chart | None:
     if view.keeps_naive:
         caption = "Error of each class; keeping naive training changes none."
         legend = ""
-    hidden = len(view.shown) + len(view.others) - len(drawn)
-    if hidden:
-        caption += f" {amount_of(hidden, 'class is', 'classes are')} only in the table."
     return row_chart("changes", rows, "error, %", caption, legend=legend)
 
 

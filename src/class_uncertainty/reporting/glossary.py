@@ -58,7 +58,8 @@ GLOSSARY = {
     "Predicted, share, mean p": "The number of examples that were predicted as a class, their share of all examples, "
     "and the mean probability of the class.",
     "Prior": "How frequent the classes are. The training prior has the frequencies of the training examples; the "
-    "prior of a goal is how the goal counts classes, equally for 'mean' and 'worst'.",
+    "prior of a goal is how the goal counts classes, equally for 'mean' and 'worst'. That of a model is measured, and "
+    "near its goal's.",
     "Rank": "1 is the class that a measure ranks as the most under-represented. '8 -> 10' is the rank by count and the "
     "rank by uncertainty, shown where they are two or more apart.",
     "Rank correlation (Spearman's ρ)": "1 where two lists rank the classes alike, 0 where they have nothing in common.",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from class_uncertainty.posthoc.evaluation import FIGURES
+from class_uncertainty.posthoc.evaluation import FIGURES, threshold
 from class_uncertainty.posthoc.priors import PRIORS
 from class_uncertainty.reporting.terminal import (
     MISSING,
@@ -48,17 +48,15 @@ def predict_lines(predicted: Predicted, verbosity: Verbosity, width: int, files:
 
 
 def _threshold(predicted: Predicted) -> list[str]:
-    """From which probability on the rarer of two classes is predicted, where costs say that; else nothing."""
+    """From which probability on the rarer of two classes is predicted, where costs make that another than 0.5."""
     if predicted.costs is None or len(predicted.classes) != 2:
         return []
     counts = predicted.purpose.counts if predicted.purpose else (1, 1)
-    other, rarer = (1, 0) if counts[0] < counts[1] else (0, 1)
-    missed = predicted.costs[rarer, other] - predicted.costs[rarer, rarer]
-    false_alarm = predicted.costs[other, rarer] - predicted.costs[other, other]
-    if missed + false_alarm <= 0:
+    rarer = 0 if counts[0] < counts[1] else 1
+    probability = threshold(predicted.costs, rarer)
+    if probability == 0.5:
         return []
-    threshold = false_alarm / (false_alarm + missed)
-    return [f"So {predicted.classes[rarer]} is predicted at a probability of {threshold:.2g} or more."]
+    return [f"So {predicted.classes[rarer]} is predicted at a probability of {probability:.2g} or more."]
 
 
 def score_sentences(predicted: Predicted, everything: bool = False) -> list[str]:

@@ -217,7 +217,7 @@ def _name(row: MethodRow, has_rates: bool) -> str:
 
 def _mean_text(row: MethodRow) -> str:
     if row.error is None:
-        return "–"
+        return MISSING
     return f"{row.error:.2f}" if row.error_sd is None else f"{row.error:.2f} ± {row.error_sd:.2f}"
 
 

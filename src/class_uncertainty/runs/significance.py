@@ -15,6 +15,7 @@ from class_uncertainty.errors import InputError
 ENOUGH = 5  # scores a side below which the bootstrap knows little
 DRAWS = 1000
 SIGNIFICANCE = 0.05  # probability that any test of a table errs
+SAME = 1e-9  # points: differences of equal gains are rounded
 LARGEST = 1e150  # of scores: their squares are finite too
 
 
@@ -42,7 +43,7 @@ def paired_differences(errors: Mapping[int, float], others: Mapping[int, float])
 
 def tells_chance(differences: NDArray[np.float64]) -> bool:
     """Whether differences (n,) tell a gain from chance: two at least, which are not all the same."""
-    return len(differences) > 1 and bool(np.ptp(differences) > 0)
+    return len(differences) > 1 and bool(np.ptp(differences) > SAME)
 
 
 def gain_interval(differences: NDArray[np.float64], confidence: float) -> tuple[float, float]:

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.checks import Array, Tensorlike, check, take
 from class_uncertainty.data.class_names import notice_twins
-from class_uncertainty.data.examples import row_digests
+from class_uncertainty.data.examples import label_conflicts, row_digests
 from class_uncertainty.data.readers.folder import IMAGE_SUFFIXES
 from class_uncertainty.data.readers.npz import Loaded, channels_first, read_arrays
 from class_uncertainty.errors import InputError, nearest
@@ -35,7 +34,6 @@ from class_uncertainty.posthoc.class_audit import (
 from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS, NAMED, UNJUDGED, WITHOUT_COSTS, verdict_summary
 from class_uncertainty.posthoc.gate import broken, parse_condition
 from class_uncertainty.posthoc.goal import check_costs, read_costs
-from class_uncertainty.posthoc.intervals import HANDFUL
 from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise
 from class_uncertainty.posthoc.prediction_files import read_probabilities
 from class_uncertainty.posthoc.run_changes import RunChanges, read_record, run_changes
@@ -176,25 +174,15 @@ class Audit:
         """The classes by their errors; those without examples last."""
         return sorted(self.classes, key=lambda row: -1.0 if row.error is None else row.error, reverse=True)
 
-    @property
-    def not_judged(self) -> list[AuditedClass]:
-        """The classes with too few examples to say whether they are worse than the others."""
-        return [row for row in self.classes if row.kind in ("", "unknown") and (row.kind or row.examples < HANDFUL)]
-
     @cached_property
-    def label_conflicts(self) -> list[tuple[int, int]]:
-        """Pairs of examples with the same picture under two labels, of which at least one is wrong."""
-        if self.images is None:
-            return []
-        first_of: dict[bytes, dict[int, int]] = {}  # the first example of a picture under each label
-        for i, picture in enumerate(_picture_digests(self.images)):
-            first_of.setdefault(picture, {}).setdefault(int(self.labels[i]), i)
-        return [pair for examples in first_of.values() for pair in pairwise(examples.values())]
+    def label_conflicts(self) -> list[tuple[int, ...]]:
+        """Of each picture under several labels, of which all but one are wrong, the first example of each label."""
+        return [] if self.images is None else label_conflicts(_picture_digests(self.images), self.labels.tolist())
 
     @property
     def unjudged(self) -> list[str]:
         """A sentence for each kind of classes that nothing is known to be wrong with, but that something is said of."""
-        judged = [row for row in self.classes if row.examples]  # a note names the others
+        judged = [row for row in self.classes if row.is_judged]
         names = {kind: [row.name for row in judged if row.kind == kind] for kind in UNJUDGED}
         return [f"{KINDS[kind].capitalize()}: {listed(of_kind, NAMED)}." for kind, of_kind in names.items() if of_kind]
 
@@ -202,7 +190,8 @@ class Audit:
     def summary(self) -> str:
         """The verdict in a sentence; before it, what it is of where that is not the decisions."""
         worse = [(row.name, KINDS[row.kind]) for row in self.verdicts]
-        verdict = verdict_summary(worse, len(self.classes), self.figures.error, len(self.not_judged))
+        unjudged = sum(not row.is_judged for row in self.classes)
+        verdict = verdict_summary(worse, len(self.classes), self.figures.error, unjudged)
         return f"{BY_COST} {verdict}" if self.by_cost else verdict
 
     def __repr__(self) -> str:
@@ -222,7 +211,7 @@ class Audit:
             "confusions": [asdict(row) for row in self.confusions],
             "all_confusions": self.all_confusions,
             "label_issues": [self._issue(i) for i in issues],
-            "label_conflicts": [self._conflict(pair) for pair in self.label_conflicts],
+            "label_conflicts": [self._conflict(places) for places in self.label_conflicts],
             "notes": list(self.notes),
         }
 
@@ -232,9 +221,9 @@ class Audit:
         numbers = {"index": i, "name": self.name_of(i), "label": label, "guess": guess}
         return numbers | {"p_wrong": float(self.noise.p_wrong[i])}
 
-    def _conflict(self, pair: tuple[int, int]) -> dict[str, Any]:
-        labels = [self.classes[self.labels[i]].name for i in pair]
-        return {"indices": list(pair), "names": [self.name_of(i) for i in pair], "labels": labels}
+    def _conflict(self, places: tuple[int, ...]) -> dict[str, Any]:
+        labels = [self.classes[self.labels[i]].name for i in places]
+        return {"indices": list(places), "names": [self.name_of(i) for i in places], "labels": labels}
 
     def against(self, earlier: "Audit | str | Path") -> RunChanges:
         """What changed since an earlier audit, or its JSON file; paired where both are of the same examples."""
@@ -255,9 +244,10 @@ class Audit:
         columns = ("class", "train", "test", "error %", "95 %", "precision %", "ECE %", "taken for", "adjusted %")
         cells = []
         for row in self.worst_first:
-            error = (number(row.error), interval(row.low, row.high), number(row.precision), number(row.ece))
+            ends = interval(row.low_together, row.high_together)
+            figures = (number(row.error), ends, number(row.precision), number(row.ece))
             why = (row.taken_for or "–", number(row.adjusted), KINDS.get(row.kind, ""))
-            cells.append((row.name, f"{row.count:,}", f"{row.examples:,}", *error, *why))
+            cells.append((row.name, f"{row.count:,}", f"{row.examples:,}", *figures, *why))
         return html_table(self.summary, (*columns, f"verdict{self.without_costs}"), cells, self.notes)
 
 

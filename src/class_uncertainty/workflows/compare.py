@@ -198,6 +198,7 @@ class Comparison:
             "class-mean error %",
             "±",
             "gain",
+            "gain over",
             "overall %",
             "worst tenth %",
             "ECE %",
@@ -205,11 +206,10 @@ class Comparison:
         )
         cells = []
         for row in self.rows:
-            errors = (number(row.error, 2), number(row.error_sd, 2), number(row.gain, 2, "+"))
+            errors = (number(row.error, 2), number(row.error_sd, 2), number(row.compared_gain, 2, "+"))
             others = (number(row.top1_error), number(row.worst), number(row.ece), f"{row.cost:.3g}")
-            cells.append(
-                (marked(row.method, row.marks), f"{row.lr:g}" if row.has_rate else "–", row.runs, *errors, *others)
-            )
+            name = (marked(row.method, row.marks), f"{row.lr:g}" if row.has_rate else "–", row.runs)
+            cells.append((*name, *errors, row.compared_with or "–", *others))
         return html_table(f"Methods on {self.dataset.name}", columns, cells)
 
 

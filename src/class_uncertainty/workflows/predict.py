@@ -170,7 +170,7 @@ class Predicted:
     scores : Scores, optional
         Errors and calibration, by `truth`.
     prior_name : str
-        "goal", "train", "equal" or "given": which prior that is.
+        "goal" (as measured, about the goal's), "train", "equal" or "given": which prior that is.
     class_precisions : tuple of float, optional
         Percent of the predictions of each class that are right, by `truth`; NaN for a class that is never predicted.
     seen : bool
@@ -258,11 +258,6 @@ class Predicted:
         return f"Predicted({len(self.labels):,} examples: {enumerated(predicted, NAMED)}{error})"
 
     @property
-    def guesses(self) -> Sequence[str]:
-        """The labels, by their earlier name."""
-        return self.labels
-
-    @property
     def confidence(self) -> NDArray[np.float32]:
         places = {name: place for place, name in enumerate(self.classes)}
         return self.probabilities[np.arange(len(self.labels)), [places[name] for name in self.labels]]
@@ -295,8 +290,9 @@ def predict(
         as they were in training. Files of a folder and rows of a table that cannot be read are skipped, and `notes`
         name them.
     prior : "goal", "train", "equal" or array (C,)
-        How frequent the classes are, for probabilities and labels: as the goal that the model was made for counts them,
-        as in training, equally frequent, or as given. Only with "goal" are labels best for that goal.
+        How frequent the classes are, for probabilities and labels: about as the goal that the model was made for counts
+        them (`purpose.prior`, which is measured), as in training, equally frequent, or as given. Only with "goal" are
+        labels best for that goal.
     keep : sequence of str
         Columns of the table to return beside the predictions, such as an id.
     label : str, optional
@@ -425,7 +421,7 @@ def _meaning(network: Deployed, prior_name: str, wanted: NDArray[np.float64] | N
     elif purpose.goal is None:
         under = f"the prior of a network trained by {purpose.method!r}"
     else:
-        under = f"the prior of the goal {purpose.goal!r}"
+        under = f"classes about as frequent as the goal {purpose.goal!r} counts them"
     lost = [network.classes[c] for c in np.flatnonzero((np.array(purpose.prior) == 0) & (wanted > 0))]
     never = [f"The goal rules out {', '.join(map(repr, lost))}, whose probability stays 0."] if lost else []
     return [f"The class is {rule}, for {under}.", *never]

@@ -104,7 +104,7 @@ def test_rows_of_a_file_are_predicted_as_in_training(fixed, table, tmp_path):
     predicted = cu.predict(fixed.files[0], rows)
     features = np.array([[30, 0, 1, 0, -2], [20, 0, 0, 1, 0.5]])
     assert table.train.columns == ("age", "city=Bern", "city=Oslo", "city=Rome", "income")
-    assert predicted.guesses == fixed.model.predict(features).tolist() == ["churn", "stay"]
+    assert predicted.labels == fixed.model.predict(features).tolist() == ["churn", "stay"]
 
 
 def test_tables_use_forests_unless_a_network_is_asked_for(table):
