@@ -69,6 +69,7 @@ def test_a_watch_of_the_caller_is_told():
 @pytest.mark.parametrize(("stream", "says"), [(Notebook, True), (io.StringIO, False)])
 def test_a_call_speaks_to_a_notebook_and_not_to_a_pipe(monkeypatch, digits, stream, says):
     monkeypatch.setattr(progress, "FIRST_LINE", 0.0)
+    monkeypatch.setattr(progress, "POLL", 0.001)
     monkeypatch.setattr(sys, "stderr", stream())
-    cu.measure(digits, members=2, recipe=cu.Recipe("small-conv", epochs=1, batch=32))
+    cu.measure(digits, members=2, recipe=cu.Recipe("small-conv", epochs=2, batch=32))
     assert bool(sys.stderr.getvalue()) == says

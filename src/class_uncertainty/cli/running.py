@@ -11,7 +11,7 @@ from class_uncertainty.cli.interrupts import exit_code
 from class_uncertainty.cli.options import Command
 from class_uncertainty.data import Dataset
 from class_uncertainty.data.data_check import check_dataset, notes
-from class_uncertainty.data.spec import paths_named
+from class_uncertainty.data.spec import LITE0, paths_named
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
 from class_uncertainty.io import check_unread, origin
 from class_uncertainty.limits import check_address_space
@@ -118,6 +118,9 @@ class Running:
             dataset = load_data(named_data)
         self.about_data.append(f"{prefix}{describe_data(dataset)}")
         self.about_data.extend(notes(check_dataset(dataset), data))
+        chose_nothing = command.backbone is None and not from_pixels
+        if chose_nothing and dataset.train.is_images and named_data.spec.name == "folder":
+            self.about_data.append(f"! networks train from pixels; for few images, --backbone {LITE0} is often better.")
         name = self.recipe
         if command.pretrained and name is None and dataset.train.is_images:
             name = FINE_TUNE

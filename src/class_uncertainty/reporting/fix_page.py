@@ -38,7 +38,7 @@ UNSEEN = "Values are for examples that the candidate’s networks never saw, ± 
 STEPS = "The gain is over the best single candidate, ± a paired standard error, on examples that neither was trained "
 STEPS += "on. Time is the sum over all trainings."
 CALIBRATED = "On the dashed line a model is right as often as its confidence says. "
-CALIBRATED += f"Bins of fewer than {HANDFUL} examples are not drawn."
+CALIBRATED += f"Examples count as the goal counts their classes. Bins of fewer than {HANDFUL} examples are not drawn."
 
 
 def fix_page(
