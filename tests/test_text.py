@@ -6,7 +6,7 @@ import pytest
 import class_uncertainty as cu
 from class_uncertainty.data.dataset import few_words
 from class_uncertainty.posthoc.diagnosis import verdict_summary
-from class_uncertainty.text import MOST, enumerated, html_table, in_list, listed, number
+from class_uncertainty.text import enumerated, in_list, listed, number
 
 NAMES = ["bread, white", "milk", "egg's, large"]
 
@@ -39,13 +39,6 @@ def test_classes_are_told_apart_in_an_audit():
     probabilities = np.tile([0.6, 0.3, 0.1], (80, 1))
     audit = cu.audit(labels, probabilities, classes=["milk", "tea", "bread, white"])
     assert any("'bread, white'" in note for note in audit.notes)
-
-
-def test_of_many_rows_the_first_are_shown():
-    html = html_table("t", ["a"], [[f"row {i}"] for i in range(MOST + 7)])
-    assert f"row {MOST - 1}<" in html
-    assert f"row {MOST}<" not in html
-    assert "7 more rows" in html
 
 
 def test_what_rounds_to_zero_has_no_sign():

@@ -18,7 +18,6 @@ from class_uncertainty.errors import printable as printable  # offered here too
 
 GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "ε": "eps", "κ": "kappa", "μ": "mu", "ρ": "rho", "τ": "tau"}
 ASCII = GREEK | {"±": "+-", "×": "x", "–": "-", "−": "-", "─": "-", "…": "..."}
-MOST = 20  # rows that a notebook shows
 LONGEST = 2**12  # characters of a name in a file
 REASON = 300  # characters of a foreign error in a sentence
 CELL = "padding:.2em .6em;text-align:{}"
@@ -133,18 +132,13 @@ def to_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
     return pandas.DataFrame(list(rows))
 
 
-def html_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], notes: Sequence[str] = ()) -> str:
-    """A table for a notebook: the first column is aligned left, as names are; of many rows the first ones."""
-    head = "".join(_cell("th", column, i) for i, column in enumerate(columns))
-    body = "".join(f"<tr>{''.join(_cell('td', cell, i) for i, cell in enumerate(row))}</tr>" for row in rows[:MOST])
-    rest = [f"{len(rows) - MOST:,} more rows: to_frame() has all."] if len(rows) > MOST else []
-    below = "".join(f"<p>{escape(note)}</p>" for note in (*rest, *notes))
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f"<div><p><b>{escape(title)}</b></p>{table}{below}</div>"
-
-
-def _cell(tag: str, content: object, place: int) -> str:
-    return f'<{tag} style="{CELL.format("left" if place == 0 else "right")}">{escape(str(content))}</{tag}>'
+def html_lines(view: str, value: Any) -> str:
+    """What a command prints of a value, for a notebook; `view` is 'module.function' of the folder reporting."""
+    module, _, function = view.partition(".")
+    terminal = import_module("class_uncertainty.reporting.terminal")  # late: it is of a later stage
+    lines_of = getattr(import_module(f"class_uncertainty.reporting.{module}"), function)
+    lines = lines_of(value, terminal.Verbosity.NORMAL, terminal.WIDEST_LINE)
+    return f"<pre>{escape(chr(10).join(lines))}</pre>"
 
 
 def shown(text: str) -> str:

@@ -90,7 +90,7 @@ def test_what_is_known_is_printed_before_a_budget_ends_a_command(run, monkeypatc
     command = "fix digits-lt:20 --epochs 2 --candidates naive,cb-rs --seeds 1"
     code, out, err = run(command)
     assert code == 3
-    assert "\nKnown so far:\nTrained naively, once a fold, on " in out
+    assert "\nKnown so far:\nAll 2 candidates" in out
     assert "All 2 candidates, 5 folds" in out
     assert "One network is kept" in out
     assert err.startswith("cu: the budget is spent; runs.sqlite keeps what has finished")

@@ -3,10 +3,9 @@
 from example_results import make_result
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.posthoc.fix_report import Rung, RungRow
 from class_uncertainty.reporting.news_view import print_news
-from class_uncertainty.runs.watcher import Decided, Diagnosed, RowTrained, RungsJudged
+from class_uncertainty.runs.watcher import Decided, RowTrained, RungsJudged
 
 ROWS = (
     RungRow("naive", 1.0, 2.0, 12.5, 1.0, 3.25, 0.5),
@@ -16,7 +15,6 @@ ROWS = (
 )
 FIRST, LAST = Rung(1, 1081, ROWS), Rung(5, 5405, ROWS[1:2])
 JUDGED = RungsJudged((FIRST,), "class-mean error", "%")
-FINDING = Diagnosed((Verdict("9", "few", "9: 33 % wrong"),), 81, 0)
 
 
 def row(seeds: int) -> RowTrained:
@@ -24,15 +22,10 @@ def row(seeds: int) -> RowTrained:
 
 
 def test_all_that_is_known_when_a_command_is_stopped(capsys):
-    print_news([JUDGED, FINDING, RungsJudged((FIRST, LAST), "class-mean error", "%"), Decided("One is kept."), row(2)])
+    print_news([JUDGED, RungsJudged((FIRST, LAST), "class-mean error", "%"), Decided("One is kept."), row(2)])
     out = capsys.readouterr().out
     assert out.startswith("\nKnown so far:\n")
-    for words in (
-        "9: 33 % wrong",
-        "All 4 candidates, 1 fold",
-        "The best of them, 5 folds",
-        "dropped: it diverged in epoch 3",
-    ):
+    for words in ("All 4 candidates, 1 fold", "The best of them, 5 folds", "dropped: it diverged in epoch 3"):
         assert out.count(words) == 1
     assert "One is kept." in out
     assert out.count("cb-rs") == 3  # on two rungs, and as the row of a comparison

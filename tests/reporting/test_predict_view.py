@@ -67,13 +67,9 @@ def test_two_classes_name_the_rarer_one():
 def test_costs_name_the_threshold_of_the_rarer_class():
     """A miss of yes costs 9 times a false alarm: from 1 / 10 on."""
     by_cost = replace(PREDICTED, costs=np.array([[0.0, 1.0], [9.0, 0.0]]))
-    assert "a probability of 0.1 or more" in " ".join(
-        " ".join(predict_lines(by_cost, NORMAL, 80)).split()
-    )
+    assert "a probability of 0.1 or more" in " ".join(" ".join(predict_lines(by_cost, NORMAL, 80)).split())
     rarer = replace(by_cost, purpose=Purpose.of((1, 99), (0.5, 0.5)))
-    assert "a probability of 0.9 or more" in " ".join(
-        " ".join(predict_lines(rarer, NORMAL, 80)).split()
-    )
+    assert "a probability of 0.9 or more" in " ".join(" ".join(predict_lines(rarer, NORMAL, 80)).split())
     for costs in (1 - np.eye(2), np.zeros((2, 2))):
         assert "at a probability" not in " ".join(predict_lines(replace(PREDICTED, costs=costs), NORMAL, 100))
 

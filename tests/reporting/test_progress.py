@@ -10,12 +10,11 @@ from watching import LANES
 from watching import epoch_news as news
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.reporting import progress
 from class_uncertainty.reporting.progress import LiveProgress
-from class_uncertainty.runs.watcher import Decided, Diagnosed
+from class_uncertainty.runs.watcher import Decided, RungsJudged
 
-FINDING = Diagnosed((Verdict("9", "few", "9: 33 % wrong"),), 81, 5)
+NEWS = RungsJudged((), "class-mean error", "%")
 
 
 @pytest.fixture
@@ -167,26 +166,26 @@ def test_a_stop_leaves_the_step_where_it_is(monkeypatch):
 def test_news_are_kept_for_a_command_that_is_stopped(capsys):
     state = LiveProgress()
     with state("training candidates", 6, 10):
-        state.tell(FINDING)
+        state.tell(NEWS)
         state.tell(Decided("One network is kept."))
     assert capsys.readouterr().err == ""
-    assert [type(one) for one in state.news] == [Diagnosed, Decided]
+    assert [type(one) for one in state.news] == [RungsJudged, Decided]
 
 
 def test_news_of_stored_networks_are_kept_and_not_said(clock, capsys):
     """The result comes at once."""
     state = LiveProgress()
     clock[0] = 10.0
-    state.tell(FINDING)
-    assert (capsys.readouterr().err, state.news) == ("", [FINDING])
+    state.tell(NEWS)
+    assert (capsys.readouterr().err, state.news) == ("", [NEWS])
 
 
 def test_another_workflow_begins_without_news():
     state = LiveProgress()
     for _ in range(2):
         state.open()
-        state.tell(FINDING)
-        assert state.news == [FINDING]
+        state.tell(NEWS)
+        assert state.news == [NEWS]
         state.close()
 
 

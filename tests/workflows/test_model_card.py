@@ -63,7 +63,7 @@ def test_a_fix_shows_before_and_after(tmp_path):
     assert "- Goal that it was chosen for: `mean`" in card
     frame = fixed.to_frame()
     assert list(frame["after"]) == pytest.approx(list(fixed.after.means))
-    assert "&lt;i&gt;" in fixed._repr_html_()
+    assert "<i>" not in fixed._repr_html_()
     errors = f"{np.mean(fixed.before.means):.1f} -> {np.mean(fixed.after.means):.1f} %"
     assert repr(fixed) == f"Fix(toy: class-mean error {errors}, naive ({fixed.choice.step}), {fixed.network})"
 

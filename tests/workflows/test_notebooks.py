@@ -27,7 +27,6 @@ def test_measured(dataset):
     assert repr(measured) == f"Measured({judged}, {estimate})"
     html = measured._repr_html_()
     assert "&lt;a&gt;" in html
-    assert "toy &lt;set&gt;" in html
     assert "<a>" not in html
 
 

@@ -21,7 +21,7 @@ from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.workflows import search as workflow
 from class_uncertainty.workflows.fix_plan import SearchPlan
 from class_uncertainty.workflows.ladder import Network, fit_networks
-from class_uncertainty.workflows.search import Evidence, alike, diagnose_early, judge, lowest, preferred
+from class_uncertainty.workflows.search import Evidence, alike, judge, lowest, preferred
 
 NO_NETWORKS = cast(Fit, None)
 MEAN = Goal("mean", np.full(2, 0.5))
@@ -227,18 +227,16 @@ def test_the_baseline_is_the_naive_row_of_the_best_rate(monkeypatch, table):
 
 
 def test_of_several_kinds_the_best_as_it_is_stands_before(monkeypatch, table):
-    """Also where another is the best once adjusted; the early diagnosis is of the same model."""
+    """Also where another is the best once adjusted."""
     logistic, boosting = evidence("naive?recipe=logistic", [0, 1, 2, 6, 7]), evidence("naive?recipe=boosting", [0, 6])
     logistic = replace(logistic, adjusted=evidence("naive", []).p)
-    rows, diagnosed = {one.candidate.name: one for one in (logistic, boosting)}, list[Any]()
+    rows = {one.candidate.name: one for one in (logistic, boosting)}
     Judged(monkeypatch, {}, {})
     monkeypatch.setattr(workflow, "judge", lambda context, candidate, networks, goal: rows[candidate.name])
-    monkeypatch.setattr(workflow, "diagnose_early", lambda train, labels, p, groups: diagnosed.append(p))
     plan = SearchPlan(2, 2, 5, 5, 0, False)
     searched = workflow.search(table, fix_plan(MEAN, [one.candidate for one in rows.values()], plan), None)
     assert searched.best is logistic
     assert searched.baseline(MEAN) is boosting.candidate
-    assert diagnosed[0] is boosting.p
 
 
 def test_standard_errors_of_a_rung_allow_for_groups(monkeypatch, table):
@@ -287,30 +285,3 @@ def test_all_dropped_is_one_sentence(monkeypatch, table):
         halve(monkeypatch, table, {"naive": "0", "cb": "0"}, {"naive": 0, "cb": 0})
     with refused("no candidate could be trained on these data", "'naive+autoaugment'", "the data are features"):
         halve(monkeypatch, table, {"naive+autoaugment": "0", "naive+cutout": "0"})
-
-
-def few_of_a_rare_class(rare: int) -> tuple[cu.Data, np.ndarray, np.ndarray]:
-    """Three classes; the unseen examples of the last, so many, are all predicted as the first."""
-    train = cu.Data(np.zeros((130, 1)), np.repeat([0, 1, 2], [60, 60, 10]), ["a", "b", "c"])
-    labels = np.repeat([0, 1, 2], [20, 20, rare])
-    p = np.eye(3)[np.where(labels == 2, 0, labels)] * 0.9 + 0.1 / 3
-    return train, labels, p
-
-
-def test_a_class_with_enough_examples_is_spoken_of():
-    diagnosed = diagnose_early(*few_of_a_rare_class(8))
-    assert [finding.label for finding in diagnosed.findings] == ["c"]
-    assert "100 % of 8 examples wrong" in diagnosed.findings[0].text
-    assert (diagnosed.examples, diagnosed.unsaid) == (48, 0)
-
-
-def test_a_class_with_too_few_is_counted_and_not_spoken_of():
-    for rare in (0, 1):
-        diagnosed = diagnose_early(*few_of_a_rare_class(rare))
-        assert (diagnosed.findings, diagnosed.unsaid) == ((), 1)
-
-
-def test_nothing_is_said_where_no_class_has_enough():
-    train, labels, p = few_of_a_rare_class(0)
-    diagnosed = diagnose_early(train, labels[[0, 20]], p[[0, 20]])
-    assert (diagnosed.findings, diagnosed.unsaid) == ((), 3)

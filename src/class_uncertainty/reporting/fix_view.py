@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from class_uncertainty.reporting.data_view import describe_data
 from class_uncertainty.reporting.terminal import MISSING, Verbosity, labelled_lines, table_lines, table_rows
 from class_uncertainty.text import amount, amount_of, decimal
 from class_uncertainty.training.candidate import Candidate
+
+if TYPE_CHECKING:
+    from class_uncertainty.workflows.fix import Fix
 
 MOST_ROWS = 8  # classes that are listed
 MANY_CLASSES = 20  # from so many on, classes are also grouped by their counts, and the worst tenth is named
@@ -273,6 +277,11 @@ def _warnings(report: FixReport) -> list[str]:
         gain = f"{few.points:.1f} points to a gain of {-report.price.mean.change:.1f}"
         warnings.append(f"{verb} with fewer than {HANDFUL} test examples give {gain}.")
     return warnings
+
+
+def fixed_lines(fixed: "Fix", verbosity: Verbosity, width: int) -> list[str]:
+    """The lines of what `cu.fix` returned."""
+    return fix_lines(view_fix(fixed.report, fixed.dataset), verbosity, width)
 
 
 def fix_lines(

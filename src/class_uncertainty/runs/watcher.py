@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 
-from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.posthoc.fix_report import Rung
 from class_uncertainty.training import Result
 from class_uncertainty.training.lane import Progress
@@ -26,15 +25,6 @@ class RungsJudged:
     rungs: tuple[Rung, ...]
     aim: str
     unit: str
-
-
-@dataclass(frozen=True)
-class Diagnosed:
-    """What is wrong with naive networks, on so many examples that they never saw."""
-
-    findings: tuple[Verdict, ...]
-    examples: int
-    unsaid: int  # classes with too few of these examples to say anything
 
 
 @dataclass(frozen=True)
@@ -55,7 +45,7 @@ class RowTrained:
         return self.results[0].method, self.results[0].lr
 
 
-News = RungsJudged | Diagnosed | Decided | RowTrained
+News = RungsJudged | Decided | RowTrained
 
 
 class Watcher:

@@ -38,7 +38,7 @@ from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise
 from class_uncertainty.posthoc.prediction_files import read_probabilities
 from class_uncertainty.posthoc.run_changes import RunChanges, read_record, run_changes
 from class_uncertainty.posthoc.written_predictions import COLUMN, LABEL, PredictionTable, read_written
-from class_uncertainty.text import amount_of, html_table, interval, listed, number, printable, to_frame
+from class_uncertainty.text import amount_of, html_lines, listed, printable, to_frame
 
 NO_LABELS = "no example has a label: an audit needs true classes, such as `truth` of cu.predict."
 
@@ -241,14 +241,7 @@ class Audit:
         return to_frame([asdict(row) for row in self.classes])
 
     def _repr_html_(self) -> str:
-        columns = ("class", "train", "test", "error %", "95 %", "precision %", "ECE %", "taken for", "adjusted %")
-        cells = []
-        for row in self.worst_first:
-            ends = interval(row.low_together, row.high_together)
-            figures = (number(row.error), ends, number(row.precision), number(row.ece))
-            why = (row.taken_for or "–", number(row.adjusted), KINDS.get(row.kind, ""))
-            cells.append((row.name, f"{row.count:,}", f"{row.examples:,}", *figures, *why))
-        return html_table(self.summary, (*columns, f"verdict{self.without_costs}"), cells, self.notes)
+        return html_lines("audit_view.audit_lines", self)
 
 
 def audit(

@@ -29,10 +29,10 @@ from class_uncertainty.runs.comparison import (
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, stored_measurement, telling_rows
 from class_uncertainty.runs.measurement import Measurement, class_vector
-from class_uncertainty.runs.rows import COUNTERPART, MethodRow, marked, method_rows
+from class_uncertainty.runs.rows import COUNTERPART, MethodRow, method_rows
 from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.runs.significance import corrected_confidence
-from class_uncertainty.text import amount_of, html_table, number, to_frame
+from class_uncertainty.text import amount_of, html_lines, to_frame
 from class_uncertainty.training import Lane, Recipe, Result, Teaching
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.folds import FOLDS
@@ -191,26 +191,7 @@ class Comparison:
         return to_frame([asdict(row) for row in self.rows])
 
     def _repr_html_(self) -> str:
-        columns = (
-            "method",
-            "lr",
-            "runs",
-            "class-mean error %",
-            "±",
-            "gain",
-            "gain over",
-            "overall %",
-            "worst tenth %",
-            "ECE %",
-            "trainings",
-        )
-        cells = []
-        for row in self.rows:
-            errors = (number(row.error, 2), number(row.error_sd, 2), number(row.compared_gain, 2, "+"))
-            others = (number(row.top1_error), number(row.worst), number(row.ece), f"{row.cost:.3g}")
-            name = (marked(row.method, row.marks), f"{row.lr:g}" if row.has_rate else "–", row.runs)
-            cells.append((*name, *errors, row.compared_with or "–", *others))
-        return html_table(f"Methods on {self.dataset.name}", columns, cells)
+        return html_lines("compare_view.compare_lines", self)
 
 
 @lists_shared

@@ -17,7 +17,6 @@ from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.frame_sources import dataset_from
 from class_uncertainty.estimation import read_by
 from class_uncertainty.measures import Stats
-from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.fix_report import NAIVE, FixReport
 from class_uncertainty.posthoc.priors import measured_prior
@@ -25,7 +24,7 @@ from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.runs.watcher import Decided
-from class_uncertainty.text import html_table, number, to_frame
+from class_uncertainty.text import html_lines, to_frame
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_checks import check_fit
@@ -114,15 +113,7 @@ class Fix:
         return to_frame(self._classes())
 
     def _repr_html_(self) -> str:
-        wrong = f"what was wrong{self.report.without_costs}"
-        columns = ("class", "train", "before %", "after %", "change", "95 %", wrong)
-        cells = []
-        for row in sorted(self._classes(), key=lambda row: (isnan(row["change"]), row["change"])):
-            errors = (number(row["before"]), number(row["after"]), number(row["change"], 1, "+"))
-            bounds = "–" if row["change_low"] is None else f"{row['change_low']:+.1f} to {row['change_high']:+.1f}"
-            cells.append((row["name"], f"{row['count']:,}", *errors, bounds, KINDS.get(row["kind"], "")))
-        title = ". ".join(filter(None, [f"{self.report.data}: {self.report.aim} before and after", self.report.basis]))
-        return html_table(title, columns, cells, [self.report.why])
+        return html_lines("fix_view.fixed_lines", self)
 
     def _classes(self) -> list[dict[str, Any]]:
         report, kinds = self.report, {verdict.label: verdict.kind for verdict in self.report.findings}

@@ -19,7 +19,7 @@ from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, telling_rows
 from class_uncertainty.runs.rows import ClassRow, class_rows, result_marks, spearman
 from class_uncertainty.runs.settings import Settings, Shared, lists_shared
-from class_uncertainty.text import amount_of, html_table, interval, number, to_frame
+from class_uncertainty.text import amount_of, html_lines, to_frame
 from class_uncertainty.training import Recipe
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 
@@ -87,15 +87,7 @@ class Measured:
         return to_frame([asdict(row) | {"disagreement": row.disagreement} for row in self.rows])
 
     def _repr_html_(self) -> str:
-        columns = ("class", "train", "rarity %", "uncertainty %", "rank rarity", "rank unc.", "error %", "95 %", "test")
-        cells = []
-        for row in sorted(self.rows, key=lambda row: row.rank_uncertainty):
-            shares = (number(100 * row.cardinality), number(100 * row.uncertainty))
-            ranks = (f"{row.rank_cardinality:g}", f"{row.rank_uncertainty:g}")
-            error = (number(row.error), interval(row.low, row.high), "–" if row.examples is None else row.examples)
-            cells.append((row.name, f"{row.count:,}", *shares, *ranks, *error))
-        title = f"{self.dataset.name}, measured by {self.estimate.estimator} ({self.estimate.score})"
-        return html_table(title, columns, cells)
+        return html_lines("measure_view.measure_lines", self)
 
 
 @lists_shared

@@ -11,11 +11,10 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.calibration import cross_adjusted, fit_adjustment
-from class_uncertainty.posthoc.diagnosis import diagnose, spoken
 from class_uncertainty.posthoc.fix_report import Rung, RungRow
 from class_uncertainty.posthoc.goal import Goal, is_clear
 from class_uncertainty.runs.context import Context
-from class_uncertainty.runs.watcher import Diagnosed, RungsJudged
+from class_uncertainty.runs.watcher import RungsJudged
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.fit_result import Fit
@@ -146,8 +145,6 @@ def search(context: Context, plan: FixPlan, stats: Stats | None) -> Search:
         spent = {row.name: _spent(context, row, networks.get(row), folds_before) for row in left}
         rungs.append(_rung(left, judged, kept, spent, reasons, goal, folds))
         context.tell(RungsJudged(tuple(rungs), goal.describe(), goal.unit))
-        if naive := best_naive(judged, goal):
-            context.tell(diagnose_early(context.train, naive.labels, naive.p, naive.groups))
         evidence |= {one.candidate.name: one for one in judged}
         evidence = {name: one for name, one in evidence.items() if one in kept or one.candidate.is_naive}
         if judged and (len(left) > 1 or not finalists):
@@ -215,18 +212,6 @@ def _rung(
         )
         rows.append(row)
     return Rung(folds, len(kept[0].places) if kept else 0, tuple(rows))
-
-
-def diagnose_early(
-    train: Data, labels: NDArray[np.int64], p: NDArray[np.float64], groups: NDArray[np.int64] | None = None
-) -> Diagnosed:
-    """Verdicts on the classes that these examples say something of; labels and groups (n,), probabilities (n, C).
-
-    They are told long before a fix ends, of naive networks that never saw these examples.
-    """
-    verdicts = diagnose(labels, p, train.counts, classes=train.classes, groups=groups)
-    told = tuple(verdict for verdict in spoken(verdicts) if verdict.kind != "unknown")
-    return Diagnosed(told, len(labels), sum(verdict.kind == "unknown" for verdict in verdicts))
 
 
 def judge(context: Context, candidate: Candidate, networks: Fit, goal: Goal) -> Evidence:
