@@ -88,6 +88,22 @@ def test_sizes_are_of_all_networks_of_a_step(report):
     assert together.parameters == together.networks * one > one
 
 
+def test_calibration_is_one_number_for_a_fix_for_predictions_and_for_an_audit_of_them(store, digits, tmp_path):
+    fixed = cu.fix(digits, recipe=RECIPE, candidates=["naive"], trainings=2, seeds=2, store=store)
+    np.savez(tmp_path / "test.npz", x=digits.test.inputs, y=np.array(digits.classes)[digits.test.labels])
+    predicted = cu.predict(fixed, tmp_path / "test.npz")
+    audit = cu.audit(
+        predicted.truth,
+        predicted.probabilities,
+        predicted.classes,
+        decisions=predicted.labels,
+        made_for=predicted.prior,
+    )
+    expected = pytest.approx([fixed.after.ece, fixed.after.nll], rel=1e-4)
+    assert [predicted.scores.ece, predicted.scores.nll] == expected
+    assert [audit.figures.ece, audit.figures.nll] == expected
+
+
 def test_calibration_is_by_the_prior_of_the_goal(store, digits):
     """Of the same naive networks, under two goals."""
     by_goal = {}

@@ -10,7 +10,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Unpack
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.checks import Frame, check, take
 from class_uncertainty.data import Data, Dataset
@@ -229,8 +230,9 @@ def fix(
         context.tell(Decided(choices[None].why))
         networks = train_networks(context, searched, choices, plan, stats)
 
-        report = evaluate_fix(context, searched, alternatives, networks, plan)
-        module = _module(context, searched, alternatives, networks, plan, report)
+        prior = _softmax_prior(context, searched, alternatives, networks, plan)
+        report = evaluate_fix(context, searched, alternatives, networks, plan, prior)
+        module = _module(context, networks, plan, report, prior)
         files = save_model(module, save, module.about, embed_weights) if save else ()
         return Fix(context.dataset, module, report, networks.choice, _size(context, networks.choice), tuple(files))
 
@@ -242,17 +244,11 @@ def _measure_uncertainty(context: Context, plan: FixPlan) -> Stats | None:
     return read_by(load_or_estimate(context, [MEASURING])[0], None).stats
 
 
-def _module(
-    context: Context,
-    search: Search,
-    alternatives: Alternatives,
-    networks: FixNetworks,
-    plan: FixPlan,
-    report: FixReport,
-) -> Deployed:
-    """What is deployed, with the prior that it stands for and how it was judged."""
+def _softmax_prior(
+    context: Context, search: Search, alternatives: Alternatives, networks: FixNetworks, plan: FixPlan
+) -> NDArray[np.float64]:
+    """(C,) the prior that the probabilities of what is kept stand for: about that of the goal."""
     train, choice = context.train, networks.choice
-    module = networks.module(plan.goal)
     unseen = search.of(choice.candidate)
     if choice.parts:
         assert alternatives.average is not None
@@ -261,7 +257,15 @@ def _module(
         p, labels = unseen.p if choice.step == NAIVE else unseen.adjusted, unseen.labels
     else:
         p, labels = networks.probabilities(train), train.labels
-    prior = measured_prior(p, labels, plan.goal.prior)
+    return measured_prior(p, labels, plan.goal.prior)
+
+
+def _module(
+    context: Context, networks: FixNetworks, plan: FixPlan, report: FixReport, prior: NDArray[np.float64]
+) -> Deployed:
+    """What is deployed, with the prior that it stands for and how it was judged."""
+    train, choice = context.train, networks.choice
+    module = networks.module(plan.goal)
     module.purpose = Purpose.of(train.counts, prior, goal=plan.goal.name, method=choice.trained_by, label=train.label)
     module.about = _about(context, choice, report) | {"made_from": plan.made_from}
     return module

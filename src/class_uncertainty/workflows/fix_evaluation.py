@@ -33,9 +33,17 @@ NEAR = 1.25  # times the best value of the goal: finalists below it speak of lab
 
 
 def evaluate_fix(
-    context: Context, search: Search, alternatives: Alternatives, networks: FixNetworks, plan: FixPlan
+    context: Context,
+    search: Search,
+    alternatives: Alternatives,
+    networks: FixNetworks,
+    plan: FixPlan,
+    prior: NDArray[np.float64],
 ) -> FixReport:
-    """Judge every step that was trained, look for reasons and for label issues, and store all of it."""
+    """Judge every step that was trained, look for reasons and for label issues, and store all of it.
+
+    Calibration of what is kept is for the prior (C,) that its probabilities stand for, as in `cu.predict`.
+    """
     dataset, goal = context.dataset, plan.goal
     train, counts = dataset.train, dataset.train.counts
     choice, baseline = networks.choice, networks.baseline
@@ -44,7 +52,8 @@ def evaluate_fix(
     ladder = []
     for step in _ladder(search, alternatives, networks, plan):
         if step.name in p:
-            evaluation = evaluate_seeds(p[step.name], labels, counts, goal.prior, goal.costs)
+            calibrated_for = prior if step.kept else goal.prior
+            evaluation = evaluate_seeds(p[step.name], labels, counts, calibrated_for, goal.costs)
             values = tuple(goal.value(p_seed, labels) for p_seed in p[step.name])
             step = replace(step, judged=evaluation, values=values)
         ladder.append(step)
