@@ -190,7 +190,7 @@ def test_notes_are_the_first_findings_and_a_command():
     assert notes(some(0, minor=2), "photos") == []
     *lines, pointer = notes(some(2, minor=1), "photos")
     assert [line.startswith("! ") for line in lines] == [True, True]
-    assert pointer.strip() == "(cu check photos)"
+    assert pointer.strip() == "for details: cu check photos"
     *lines, pointer = notes(some(5), "my photos", most=3)
     assert len(lines) == 3
     assert "2 more" in pointer

@@ -108,8 +108,8 @@ def notes(check: Check, data_name: str, most: int = 3) -> list[str]:
     if not findings:
         return []
     lines = [f"! {finding}" for finding in findings[:most]]
-    more = f"{len(findings) - most} more: " if len(findings) > most else ""
-    return [*lines, f"  ({more}cu check {quote(data_name)})"]
+    more = f"{len(findings) - most} more; " if len(findings) > most else ""
+    return [*lines, f"  {more}for details: cu check {quote(data_name)}"]
 
 
 def _left_out_found(part: LeftOut) -> Finding:

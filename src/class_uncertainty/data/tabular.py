@@ -240,8 +240,8 @@ def crowded_found(train: Table, crowded: Mapping[str, int]) -> Finding:
     columns = enumerated([f"{in_list(name)} {number:,}" for name, number in crowded.items()], LISTED)
     return Finding(
         "id-columns",
-        f"columns with more than {MAX_CATEGORIES} different texts are left out ({columns})",
-        f"{train.option('drop', *crowded)} confirms this; columns with fewer texts are kept",
+        f"text columns of more than {MAX_CATEGORIES} values are left out ({columns})",
+        f"{train.option('drop', *crowded)} confirms this",
         number=len(crowded),
         examples=tuple(crowded),
     )
