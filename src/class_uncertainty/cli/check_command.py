@@ -35,7 +35,7 @@ def check(
     check_address_space()
     from class_uncertainty.data.data_check import check_dataset
     from class_uncertainty.reporting import terminal
-    from class_uncertainty.reporting.data_view import describe_data
+    from class_uncertainty.reporting.section import describe_data
     from class_uncertainty.workflows.load_named import load_to_check
 
     with terminal.progress_bars("images") as bars:

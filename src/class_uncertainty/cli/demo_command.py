@@ -33,6 +33,7 @@ def demo(
         from class_uncertainty.io import origin
         from class_uncertainty.reporting.fix_page import fix_page
         from class_uncertainty.reporting.fix_view import change_lines, ending_lines, view_fix
+        from class_uncertainty.reporting.measure_view import class_table
         from class_uncertainty.reporting.page import page_place, write
         from class_uncertainty.reporting.page_examples import fix_examples
         from class_uncertainty.reporting.result_pages import compare_page, measure_page
@@ -49,8 +50,7 @@ def demo(
         measured = measure(dataset, estimator=ESTIMATOR, **known)
         running.say(f"$ cu measure {DATA} --estimator {ESTIMATOR}")
         most = sorted(measured.rows, key=lambda row: row.rank_uncertainty)[:MOST]
-        cells = [[row.name, str(row.count), f"{100 * row.uncertainty:.0f} %", f"{row.error:.0f} %"] for row in most]
-        running.say(*table_lines(["class", "train", "share of uncertainty", "error"], cells, width))
+        running.say(*class_table(most, width))
 
         fixed = fix(dataset, **known)
         view = view_fix(fixed.report, dataset)

@@ -16,9 +16,9 @@ from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_
 from class_uncertainty.io import check_unread, origin
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.reporting import terminal
-from class_uncertainty.reporting.data_view import describe_data
 from class_uncertainty.reporting.news_view import print_news
 from class_uncertainty.reporting.progress import LiveProgress
+from class_uncertainty.reporting.section import describe_data
 from class_uncertainty.reporting.terminal import Verbosity
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import checkpoints_beside

@@ -17,7 +17,7 @@ def start(command: Command, *data: str, create: bool = True) -> "AbstractContext
     from class_uncertainty.runs.settings import Settings
     from class_uncertainty.text import seconds
 
-    Verbosity.of(command.verbose, command.quiet)
+    Verbosity.of(command.verbose, command.quiet)  # refuses both
     budget = seconds(command.budget)
     name, changes = _parse_recipe(command)
     for given in data:

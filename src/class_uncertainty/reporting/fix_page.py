@@ -91,7 +91,7 @@ def fix_lead(view: FixView) -> str:
     if len(fallen) == 1:
         gain = f"Errors of {fallen[0].name} fall from {_from_to(fallen[0], 0)}"
     elif fallen:
-        gain = f"{len(fallen)} classes clearly gain, most {fallen[0].name} (from {_from_to(fallen[0], 0)})"
+        gain = f"{len(fallen)} classes clearly gain, {fallen[0].name} most (from {_from_to(fallen[0], 0)})"
     else:
         gain = "No class clearly gains"
     if total.clearly_falls:
@@ -153,7 +153,7 @@ def _next_steps(view: FixView, files: Sequence[Path]) -> list[tuple[str, str]]:
     if files:
         model = shlex.quote(str(files[0].with_suffix("")))
         return [kept, ("Predict new examples with the saved model:", f"cu predict {model} NEW")]
-    return [kept, ("Save it, and train nothing again: give the same command", "--save MODEL")]
+    return [kept, ("To save it without training again, add to the command:", "--save MODEL")]
 
 
 def _tone(change: ClassChange) -> str:
@@ -217,7 +217,7 @@ def _class_cells(change: ClassChange, opens: str) -> dict[str, Cell]:
         "After, %": number_cell(change.after),
         "Change": number_cell(change.change, 1, "+", _tone(change)),
         "95 % interval": interval_cell(interval.low, interval.high, 1, "+") if interval else Cell(MISSING),
-        "Verdict": text_cell("clear" if change.is_clear else "noise"),
+        "Verdict": text_cell(change.verdict or MISSING),
         "Why it was worse": text_cell(change.why) if change.why else Cell(MISSING),
     }
 

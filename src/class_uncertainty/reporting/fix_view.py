@@ -17,8 +17,17 @@ from class_uncertainty.posthoc.evaluation import FIGURES
 from class_uncertainty.posthoc.fix_report import ENSEMBLE, NAIVE, STUDENT, FixReport, Step
 from class_uncertainty.posthoc.goal import value_digits
 from class_uncertainty.reporting import label_issue_view, ladder_view
-from class_uncertainty.reporting.data_view import describe_data
-from class_uncertainty.reporting.terminal import MISSING, Verbosity, labelled_lines, table_lines, table_rows
+from class_uncertainty.reporting.section import describe_data
+from class_uncertainty.reporting.terminal import (
+    MISSING,
+    Verbosity,
+    cells_in_order,
+    figure,
+    labelled_lines,
+    span,
+    table_lines,
+    table_rows,
+)
 from class_uncertainty.text import amount, amount_of, decimal
 from class_uncertainty.training.candidate import Candidate
 
@@ -31,8 +40,7 @@ PRECISE = 100  # test examples of each listed class, from which errors have a de
 LEARNT = 0.15  # of the way from guessing to no error: who has come less far has learnt little
 HEADING = "Before: naive training. After: what is kept."
 WHY = "why worse"
-COLUMNS = ("error of", "before", "after", "change", "95 % interval", "", WHY)
-WORDS = ("", WHY)
+WORDS = ("", WHY)  # columns of the verdict, and of its reason
 GOAL_ROWS = {"cost": "mean cost", "overall": "at training prior", "prior": "at given prior"}
 
 
@@ -54,6 +62,18 @@ class ClassChange:
     def change(self) -> float:
         """Below 0 where the error falls. Rounding hides differences from summing in another order."""
         return round(self.after - self.before, 9) + 0.0
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether there are test examples enough to call a change clear or noise."""
+        return self.examples >= HANDFUL
+
+    @property
+    def verdict(self) -> str:
+        """'clear' or 'noise'; '' where that cannot be told."""
+        if self.interval is None or not self.is_judged:
+            return ""
+        return "clear" if self.is_clear else "noise"
 
     @property
     def clearly_rises(self) -> bool:
@@ -95,7 +115,7 @@ class FixView:
 def view_fix(report: FixReport, dataset: Dataset | None = None) -> FixView:
     """Read a report; of one that was stored, the data set may be gone."""
     rows = class_changes(report)
-    judged = [row for row in rows if row.examples >= HANDFUL]
+    judged = [row for row in rows if row.is_judged]
     worst = sorted(judged, key=lambda row: -row.before)
     losses = sorted((row for row in judged if row.clearly_rises), key=lambda row: -row.change)
     gains = sorted((row for row in judged if row.clearly_falls), key=lambda row: row.change)
@@ -112,7 +132,7 @@ def view_fix(report: FixReport, dataset: Dataset | None = None) -> FixView:
         judged_on=f"{report.folds} folds" if report.folds else f"{examples:,} test examples",
         shown=shown,
         others=[row for row in worst if row not in shown],
-        not_judged=[row for row in rows if row.examples < HANDFUL],
+        not_judged=[row for row in rows if not row.is_judged],
         totals=total_changes(report),
         sizes=size_changes(report),
         kept=why_kept(report),
@@ -216,9 +236,9 @@ def why_kept(report: FixReport) -> str:
         return f"one {_noun(kept)} trained by {kept.candidate}: adjusting for the counts changes none of its decisions"
     if kept.name == ENSEMBLE and report.taus and kept.candidate != report.method:
         models = f"the mean of {kept.networks} models, {kept.candidate}"
-        best = (
-            f", and the best is {_compared(-naive.gain, naive.gain_error, report)} naive training" if naive.gain else ""
-        )
+        best = ""
+        if naive.gain is not None:
+            best = f", and the best is {_compared(-naive.gain, naive.gain_error, report)} naive training"
         return f"{models}: out-of-fold none of them is clearly better{best}"
     if kept.name == ENSEMBLE:
         size = f"{kept.networks} networks trained by {kept.candidate}, averaged ({amount(kept.parameters)} parameters, "
@@ -310,11 +330,7 @@ def change_lines(view: FixView, width: int, everything: bool = False) -> list[st
     top = [*view.sizes, *rows] if rows else []
     digits = 1 if rows and min(row.examples for row in rows) >= PRECISE else 0
     cells = [_cells(row, digits if row.train is not None else 1) for row in (*top, *view.totals)]
-    columns = list(COLUMNS)
-    if not any(row.why for row in top):
-        columns.remove(WHY)
-        cells = [row[:-1] for row in cells]
-    lines = table_rows(columns, cells, width, WORDS)
+    lines = table_rows(*cells_in_order(cells), width, WORDS)
     headings, listed, totals = lines[:1], lines[1 : 1 + len(top)], lines[1 + len(top) :]
     blocks = [["", HEADING], two]
     if top:
@@ -329,21 +345,19 @@ def _flat(rows: Sequence[Sequence[str]]) -> list[str]:
     return [line for lines in rows for line in lines]
 
 
-def _cells(row: ClassChange, digits: int) -> list[str]:
+def _cells(row: ClassChange, digits: int) -> dict[str, str]:
     """A row of the table; dashes where it was not judged, or no interval is known."""
     digits = 3 if not row.unit else digits
-    if np.isnan(row.before):
-        return [row.name, MISSING, MISSING, MISSING, MISSING, "", row.why]
-    before = f"{row.before:.{digits}f}"
-    after = f"{row.after:.{digits}f}"
-    change = decimal(float(after) - float(before), digits, "+")  # of the numbers that stand beside it
-    ends = MISSING
-    verdict = ""
+    before = figure(row.before, digits)
+    after = figure(row.after, digits)
+    cells = {"error of": row.name, "before": before, "after": after, "change": MISSING, "95 % interval": MISSING}
+    if not np.isnan(row.before):
+        cells["before"] += row.unit
+        cells["after"] += row.unit
+        cells["change"] = decimal(float(after) - float(before), digits, "+")  # of the numbers that stand beside it
     if row.interval is not None:
-        ends = f"{decimal(row.interval.low, digits, '+')} to {decimal(row.interval.high, digits, '+')}"
-        if row.examples >= HANDFUL:
-            verdict = "clear" if row.is_clear else "noise"
-    return [row.name, before + row.unit, after + row.unit, change, ends, verdict, row.why]
+        cells["95 % interval"] = span(row.interval.low, row.interval.high, digits, "+")
+    return cells | {"": row.verdict, WHY: row.why}
 
 
 def _rest_lines(view: FixView) -> list[str]:
@@ -373,8 +387,8 @@ def _two_class_lines(view: FixView, width: int) -> list[str]:
         return []
     positive = view.report.classes[after.positive]
     rows = []
-    for figure, word in FIGURES.items():
-        one, other = getattr(before, figure), getattr(after, figure)
+    for field, word in FIGURES.items():
+        one, other = getattr(before, field), getattr(after, field)
         rows.append([word, f"{one:.1f} %", f"{other:.1f} %", decimal(other - one, 1, "+")])
     lines = table_lines([positive, "before", "after", "change"], rows, width)
     if after.threshold not in (None, 0.5):
@@ -424,9 +438,14 @@ def _how_lines(view: FixView, width: int) -> list[str]:
 
 def _step_cells(step: Step, report: FixReport) -> list[str]:
     digits = value_digits(report.unit)
-    gain = MISSING
-    if step.gain is not None and step.gain_error is not None:
-        gain = f"{decimal(step.gain, digits, '+')} ± {step.gain_error:.{digits}f}"
+    gain = figure(step.gain, digits, "+")
+    if step.gain_error is not None:
+        gain += f" ± {step.gain_error:.{digits}f}"
     name = f"{step.name} (kept)" if step.kept else step.name
-    values = ladder_view.mean_text(step.values, digits) if step.values else MISSING
-    return [name, values, gain, f"{step.trainings:.3g}", ladder_view.duration(step.seconds)]
+    return [
+        name,
+        ladder_view.mean_text(step.values, digits),
+        gain,
+        f"{step.trainings:.3g}",
+        ladder_view.duration(step.seconds),
+    ]

@@ -7,7 +7,7 @@ import numpy as np
 
 from class_uncertainty.posthoc.fix_report import NAIVE, FixReport, Rung, RungRow
 from class_uncertainty.posthoc.goal import value_digits
-from class_uncertainty.reporting.terminal import MISSING, table_lines
+from class_uncertainty.reporting.terminal import MISSING, figure, table_lines
 from class_uncertainty.text import amount_of
 
 RULE = (
@@ -43,7 +43,7 @@ def rung_lines(report: Search, rung: Rung, width: int) -> list[str]:
     digits = aim_digits(report)
     rows = []
     for row in rung.rows:
-        value = MISSING if row.value is None else f"{row.value:.{digits}f}"
+        value = figure(row.value, digits)
         if row.standard_error is not None:
             value += f" ± {row.standard_error:.{digits}f}"
         rows.append([row.candidate, value, f"{row.trainings:.3g}", rung_outcome(row)])
@@ -69,9 +69,8 @@ def trained_by(report: FixReport) -> str:
 
 def aim_values(report: FixReport) -> tuple[Sequence[float], Sequence[float]]:
     """What the goal measures before and after, one value a seed."""
-    before = next((step.values for step in report.ladder if step.name == NAIVE), ())
-    after = report.kept_step.values if report.kept_step else ()
-    return (before, after) if before and after else (report.before.errors, report.after.errors)
+    naive = next(step for step in report.ladder if step.name == NAIVE)
+    return naive.values, report.kept_step.values
 
 
 def aim_digits(report: Search) -> int:
